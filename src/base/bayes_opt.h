@@ -37,14 +37,14 @@ struct aw_bayes_opt {
     struct aw_rng rng;
     uint32_t count, told;              /* tries: remembered, and in all */
     double (*x)[AW_BAYES_OPT_DIM_MAX]; /* [AW_BAYES_OPT_TRIES_MAX] tries, and .. */
-    double *value;                     /* .. what came of them */
+    double *value;                     /* .. their values */
     double best[AW_BAYES_OPT_DIM_MAX];
 
     /* the process */
     double length, spread, noise, mean; /* as the tries have them */
     double *factor;                     /* lower triangle L of the covariance, L L' */
     double *weight;                     /* covariance^-1 (value - mean) */
-    double *seen;                       /* values, none of them far below the others */
+    double *seen;                       /* values; outliers far below are raised */
     double *near;                       /* covariance of each with the best */
     double *scratch;
     const struct aw_alloc *alloc;

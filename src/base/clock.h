@@ -4,7 +4,8 @@
  * Wall time is for stamps that people read; it may jump. Monotonic time is for durations and
  * deadlines; its zero means nothing. Both are microseconds.
  *
- * Call order: pass `&aw_clock_real` or `&virtual.clock` on; whoever needs time asks the clock.
+ * Call order: pass `&aw_clock_real` or `&virtual.clock` on; code that needs the time asks the
+ *             clock.
  * Memory:     a clock is borrowed and must outlive its users. Passing NULL means the real one.
  * Threads:    the real clock is safe everywhere; a virtual one has one owner.
  */
@@ -41,7 +42,8 @@ int64_t aw_clock_now_us(const struct aw_clock *clock);
 int64_t aw_clock_monotonic_us(const struct aw_clock *clock);
 AW_NODISCARD enum aw_err aw_clock_sleep_until(const struct aw_clock *clock, int64_t monotonic_us);
 
-/* CPU seconds of the calling thread so far: what a piece of work cost, whoever else was busy. */
+/* CPU seconds of the calling thread so far: what a piece of work cost, however busy other threads
+ * were. */
 double aw_clock_thread_cpu_s(void);
 double aw_clock_process_cpu_s(void); /* of all its threads */
 

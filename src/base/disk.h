@@ -44,7 +44,7 @@ struct aw_disk_ops {
     /* Every name but "." and "..", in no order. AW_ERR_NOTFOUND: no such folder. */
     enum aw_err (*list)(void *self, const char *folder, aw_disk_visit *visit, void *ctx,
                         struct aw_diag *diag);
-    /* Names that were made, changed or removed in the folder are so for good. */
+    /* Makes durable which names were made, changed or removed in the folder. */
     enum aw_err (*sync_folder)(void *self, const char *folder, struct aw_diag *diag);
 
     enum aw_err (*open)(void *self, const char *path, enum aw_disk_mode mode, int *ret_file,
@@ -58,7 +58,7 @@ struct aw_disk_ops {
                          struct aw_diag *diag);
     enum aw_err (*truncate)(void *self, int file, uint64_t size, struct aw_diag *diag);
     enum aw_err (*size)(void *self, int file, uint64_t *ret_size, struct aw_diag *diag);
-    /* Content and size of the file are so for good. */
+    /* Makes content and size of the file durable. */
     enum aw_err (*sync)(void *self, int file, struct aw_diag *diag);
     /* Keeps other processes that ask for it too out, until the file is closed or its owner is dead.
      * AW_ERR_UNAVAILABLE: another one has it. */

@@ -8,7 +8,7 @@
  * the same calls give the same bytes.
  *
  * One thing is taken for granted, as SQLite does (https://www.sqlite.org/psow.html): writing some
- * bytes of a sector does not harm the others.
+ * bytes of a sector does not harm its other bytes.
  *
  * Call order: init; pass &sim.disk on; set `faults` at any time; after faults.cut_at has struck, or
  *             whenever one likes, power_cut, and open files anew; deinit.
@@ -69,7 +69,7 @@ void aw_disk_sim_power_cut(struct aw_disk_sim *sim, uint64_t seed);
 /* Ends the process that uses the disk, as kill -9 does: the same, but the cache is kept. */
 void aw_disk_sim_kill(struct aw_disk_sim *sim);
 
-/* For tests that play the vandal: replaces all of a file, for good. */
+/* For tests that damage files: replaces the whole content, durably. */
 AW_NODISCARD enum aw_err aw_disk_sim_put(struct aw_disk_sim *sim, const char *path,
                                          const void *bytes, size_t len);
 /* What a reader sees now; borrowed until the next call. NULL: no such file. */

@@ -3,7 +3,7 @@
  *
  * A node is a file without its name: the content that readers see, the content that a power cut
  * cannot take, and the changes between the two, in order. Names are kept the same way: the table
- * that everybody sees, the durable one, and the changes between them.
+ * that callers see, the durable one, and the changes between them.
  *
  * Functions that return bool say false when there is no memory.
  */

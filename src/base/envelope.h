@@ -1,10 +1,10 @@
 /*
  * envelope.h - the one head that saved bytes have: whose they are, and whether they are whole.
  *
- * A format is one struct: a kind, a sentence, a version, and the layouts of the structs that lie
- * in its bytes. A layout names every member; its hash is made of their names, types, places and
- * sizes. So bytes of a build whose structs differ are refused even where their number is the same,
- * and who forgets to name a new member cannot compile.
+ * A format is one struct: a kind, a sentence, a version, and the layouts of the structs that lie in
+ * its bytes. A layout names every member; its hash is made of their names, types, places and sizes.
+ * So bytes of a build whose structs differ are refused even where their number is the same, and a
+ * new member that is not named does not compile.
  *
  *     AW_LAYOUT(point_layout, struct point, 0, x, y);
  *     static struct aw_format format = {
@@ -16,9 +16,9 @@
  * Memory:     seal and open allocate nothing; read gives a block.
  * Threads:    any. A format is written to once, atomically: its hash.
  *
- * The trap: the checksum finds accidents, not forgeries. Who opens bytes still checks that numbers
- * are in range. And what is named "unused" today and used tomorrow has the same layout: give it
- * its new name in the list, or the format a new version.
+ * The trap: the checksum finds accidents, not forgeries. After open, still check that numbers are
+ * in range. And what is named "unused" today and used tomorrow has the same layout: give it its new
+ * name in the list, or the format a new version.
  */
 #ifndef AW_BASE_ENVELOPE_H
 #define AW_BASE_ENVELOPE_H
@@ -91,7 +91,7 @@ uint64_t aw_layout_mix(uint64_t hash, const struct aw_member *members, size_t co
 struct aw_format_past {
     uint32_t version;              /* that it begins at; it ends at version + 1 */
     uint64_t layout;               /* that bytes of this version have; a refusal tells it */
-    size_t (*bytes)(size_t bytes); /* how many `bytes` become; 0: they cannot be such a thing */
+    size_t (*bytes)(size_t bytes); /* how many `bytes` become; 0: cannot be of this version */
     /* AW_ERR_FORMAT: what they say cannot be. `to` is zeroed. */
     enum aw_err (*migrate)(const void *from, size_t bytes, void *to);
 };
@@ -120,8 +120,8 @@ _Static_assert(sizeof(struct aw_envelope) == 48, "an envelope has no padding");
 /* For the list of a struct that begins with it. */
 #define AW_ENVELOPE(at) at mark, at crc, at version, at kind, at layout, at owner, at bytes
 
-/* `bytes` are `size` with the head, which is written. `owner` is a number that whoever opens them
- * must give again: a hash of settings without which they mean nothing; 0 will do. */
+/* `bytes` are `size` with the head, which is written. `owner` is a number that open must be given
+ * again: a hash of settings without which they mean nothing; 0 will do. */
 void aw_envelope_seal(struct aw_format *format, uint64_t owner, void *bytes, size_t size);
 
 /* AW_ERR_FORMAT: not what `format` seals now, and the sentence says what was expected and found.

@@ -40,8 +40,8 @@ AW_NODISCARD enum aw_err aw_file_read_fd(int fd, const char *name, size_t bytes_
 
 /* A token: the first line of a file that its owner reads, and at most a group of this process
  * beside (a kubelet hands Secrets to a pod's fsGroup, 0440). `ret_token` has AW_TOKEN_MAX bytes,
- * those behind the token zero. AW_ERR_CONFIG: too short, too long, not printable, or others have
- * rights to it. */
+ * those behind the token zero. AW_ERR_CONFIG: too short, too long, not printable, or other users
+ * have rights to it. */
 AW_NODISCARD enum aw_err aw_file_read_token(const char *path, char *ret_token,
                                             struct aw_diag *diag);
 
@@ -54,9 +54,8 @@ struct aw_file_fault {
 
 /* Replaces the content of `path`, creating it if need be; an existing file keeps its mode. On
  * failure the old content is in place and no temporary file is left, with one exception that the
- * diagnostic names: when only the last sync of the directory fails, the new content is in place
- * but might not survive a power cut. A block device is refused, and so is a pipe that nobody
- * reads. */
+ * diagnostic names: when only the last sync of the directory fails, the new content is in place but
+ * might not survive a power cut. A block device is refused, and so is a pipe without a reader. */
 AW_NODISCARD enum aw_err aw_file_replace(const char *path, const void *bytes, size_t len,
                                          struct aw_file_fault *fault, struct aw_diag *diag);
 

@@ -1,6 +1,6 @@
 /*
- * hash.h - FNV-1a, 64 bits: to tell bytes apart that nobody forges, and to spread keys over a
- * table.
+ * hash.h - FNV-1a, 64 bits: to tell bytes apart where forgery is no concern, and to spread keys
+ * over a table.
  *
  * It is part of what files and snapshots say of themselves: what it gives must never change.
  *

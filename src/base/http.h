@@ -2,12 +2,11 @@
  * http.h - an HTTP client: one request at a time, one answer in memory, within a deadline.
  *
  * Thin over libcurl, which does TLS, keep-alive and proxies (from the environment, as curl does;
- * never for this machine itself). Redirects are not followed: whoever asked for something else
- * should be told.
+ * never for this machine itself). Redirects are not followed: the caller sees the status.
  *
  * Call order: open, any number of sends, close.
- * Memory:     one block sized at open holds the largest answer; libcurl uses the process heap
- *             besides. An answer lives until the next send or close.
+ * Memory:     one block sized at open holds the largest answer; libcurl also uses the process heap.
+ *             An answer lives until the next send or close.
  * Threads:    one owner per client.
  *
  * The trap: a URL may carry a password. Diagnostics name what the caller said in `name` instead.
@@ -58,13 +57,13 @@ AW_NODISCARD enum aw_err aw_http_open(struct aw_http **ret_http,
                                       const struct aw_alloc *alloc, struct aw_diag *diag);
 void aw_http_close(struct aw_http *http); /* NULL is a no-op */
 
-/* AW_OK for an answer of any status. AW_ERR_UNAVAILABLE: nobody there, or the connection broke;
+/* AW_OK for an answer of any status. AW_ERR_UNAVAILABLE: no server there, or the connection broke;
  * AW_ERR_DEADLINE; AW_ERR_LIMIT: the answer is too large; AW_ERR_FORMAT: not HTTP, or not a URL;
  * AW_ERR_NOMEM. `ret_answer` is untouched on failure. */
 AW_NODISCARD enum aw_err aw_http_send(struct aw_http *http, const struct aw_http_request *request,
                                       struct aw_http_answer *ret_answer, struct aw_diag *diag);
 
-/* What a status means for whoever asked: AW_OK for 2xx, else the nearest error. */
+/* A status as an error: AW_OK for 2xx, else the nearest error. */
 enum aw_err aw_http_status_err(int status);
 
 /* Adds `bytes` percent-encoded (RFC 3986: unreserved characters stay). */

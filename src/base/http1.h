@@ -1,7 +1,7 @@
 /*
  * http1.h - heads and chunked bodies of HTTP/1.1 (RFC 9110, RFC 9112), strictly, without copying.
  *
- * For those who own their sockets: the service that runs applications, the load generator, a
+ * For code that owns its sockets: the service that runs applications, the load generator, a
  * balancer. Strict where leniency lets two parties read one message differently: lines end with
  * CRLF alone, names are tokens without space before the colon, no folded lines, one Content-Length
  * that is all digits, never Content-Length and Transfer-Encoding together, Host exactly once.
@@ -54,10 +54,9 @@ struct aw_http1_head {
     struct aw_http1_header header[AW_HTTP1_HEADERS_MAX];
 };
 
-/* AW_ERR_NODATA: not complete yet. AW_ERR_FORMAT: not such a head, and nothing after it can be
- * trusted. AW_ERR_LIMIT: longer than AW_HTTP1_HEAD_BYTES_MAX, or too many headers.
- * AW_ERR_UNSUPPORTED: another version, another transfer coding, or not origin-form. `ret` is
- * untouched on failure. */
+/* AW_ERR_NODATA: not complete yet. AW_ERR_FORMAT: malformed, and nothing after it can be trusted.
+ * AW_ERR_LIMIT: longer than AW_HTTP1_HEAD_BYTES_MAX, or too many headers. AW_ERR_UNSUPPORTED:
+ * another version, another transfer coding, or not origin-form. `ret` is untouched on failure. */
 AW_NODISCARD enum aw_err aw_http1_request(const char *bytes, size_t len, struct aw_http1_head *ret,
                                           struct aw_diag *diag);
 /* `to_head`: it answers a HEAD request, so it has no body whatever it says. */

@@ -6,7 +6,7 @@
  * bits, reals beyond the finite ones, NUL in strings, anything after the value, and whatever
  * exceeds the limits of tree.h.
  *
- * Output is built as jansson values by whoever has something to say, and written here.
+ * Callers build output as jansson values; this file writes them.
  *
  * Memory and threads: as tree.h.
  */

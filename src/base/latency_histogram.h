@@ -9,7 +9,7 @@
  * Call order: zeroed or reset is empty; then everything in any order.
  * Memory:     plain struct.
  * Threads:    one thread records; any other may call read meanwhile, which may miss what is being
- *             recorded. All other calls are for the owner of a struct that nobody records into.
+ *             recorded. All other calls are for the owner, while no thread records into it.
  *
  * The trap: reset is not for a histogram that another thread reads. For windows, never reset it:
  * read it at both ends, and take since of the two readings.

@@ -78,7 +78,7 @@ static inline bool aw_log_enabled(const struct aw_log *log, enum aw_log_level le
 }
 
 /* Writes one line whatever the logger's level; the macros below ask first. A write that fails is
- * counted, never reported: a logger has nobody to tell. errno is preserved. */
+ * counted, never reported: a logger has nowhere to report it. errno is preserved. */
 void aw_log_write(struct aw_log *log, enum aw_log_level level, const char *message,
                   const struct aw_log_field *fields, size_t count);
 

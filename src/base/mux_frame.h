@@ -2,18 +2,18 @@
  * mux_frame.h - many requests on one connection: frames between a balancer and a replica.
  *
  * A Unix socket that carries one request at a time costs a call and a waking for each of them, on
- * both sides. On a trunk whoever has several things to say says them at once. A trunk begins as a
- * request of HTTP with "Upgrade: aware-trunk", answered with 101 by who knows what it is and with
- * anything else by everybody else. From then on each request is a stream, named by who asks:
+ * both sides. On a trunk a sender puts several messages into one call. A trunk begins as a request
+ * of HTTP with "Upgrade: aware-trunk", answered with 101 by a server that knows trunks, with
+ * anything else by other servers. From then on each request is a stream, numbered by the client:
  *
  *     REQUEST ->            a whole request of HTTP/1.1
  *             <- ANSWER     bytes of its answer, as they are; the last ones say so
  *     CREDIT  ->            so many of them have been passed on, so many more may come
- *     CANCEL  ->            nobody waits for it any more
+ *     CANCEL  ->            the client no longer waits for it
  *             <- REFUSED    not looked at: may be asked elsewhere
  *             <- FAREWELL   no more requests, please; those that are here are answered
  *
- * An answer has at most AW_MUX_FRAME_WINDOW bytes under way: one slow client holds up nobody else.
+ * An answer has at most AW_MUX_FRAME_WINDOW bytes under way: one slow client holds up no other.
  *
  * Call order: aw_mux_frame_put writes a frame's head in front of its payload; aw_mux_frame_take
  *             finds the frame that bytes begin with.

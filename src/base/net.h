@@ -14,11 +14,12 @@
 
 #define AW_NET_TEXT_MAX      32u  /* bytes of a printed address, with its NUL */
 #define AW_NET_UNIX_PATH_MAX 108u /* bytes of a Unix socket's path, with its NUL: unix(7) */
-/* The variable that offers a replica a path: who listens there beside its port is asked there. */
+/* The variable that offers a replica a path: if it listens there beside its port, it is asked
+ * there. */
 #define AW_NET_UNIX_ENV "AWARE_SOCKET"
 
 /* "127.0.0.1:8080", ":8080" (this machine's loopback), "localhost:8080", "0.0.0.0:80". Names are
- * not looked up: whoever may reach the network says where in figures. */
+ * not looked up: hosts that may connect are given as IP addresses. */
 AW_NODISCARD enum aw_err aw_net_parse(const char *text, struct sockaddr_in *ret,
                                       struct aw_diag *diag);
 const char *aw_net_print(const struct sockaddr_in *address, char *buf, size_t size);
@@ -33,8 +34,8 @@ AW_NODISCARD enum aw_err aw_net_listen(const struct sockaddr_in *address, int ba
 /* AW_ERR_LIMIT: empty, or longer than AW_NET_UNIX_PATH_MAX. */
 AW_NODISCARD enum aw_err aw_net_unix(const char *path, struct sockaddr_un *ret,
                                      struct aw_diag *diag);
-/* The same at a path, for its owner alone (mode 0600). Whoever listens also unlinks the path: a
- * file that a dead process has left is AW_ERR_CONFLICT, and never taken away here. */
+/* The same at a path, for its owner alone (mode 0600). The caller unlinks the path: a file that a
+ * dead process has left is AW_ERR_CONFLICT, and never removed here. */
 AW_NODISCARD enum aw_err aw_net_listen_unix(const char *path, int backlog, int *ret_fd,
                                             struct aw_diag *diag);
 

@@ -2,8 +2,8 @@
  * promtext.h - one histogram out of what a program exposes for Prometheus, and its quantiles.
  *
  * Of a page in Prometheus' text format (OpenMetrics' as well) only the lines of one histogram are
- * read, and those strictly: whoever exposes something else under its name is not believed in parts.
- * Series that differ in their labels are added up bound by bound, as "sum by (le)" does.
+ * read, and those strictly: a page with something else under its name is refused as a whole. Series
+ * that differ in their labels are added up bound by bound, as "sum by (le)" does.
  *
  * Memory:  nothing is allocated; a histogram is a plain struct, empty when zeroed.
  * Threads: pure functions of their arguments.
@@ -37,8 +37,8 @@ AW_NODISCARD enum aw_err aw_promtext_read(const char *text, size_t len, const ch
                                           struct aw_promtext_histogram *ret, struct aw_diag *diag);
 
 /* Adds what happened from `earlier` to `later` to `sum`. Where a counter has fallen, or the bounds
- * are others, the program has begun anew, and all of `later` happened since. An empty `sum` takes
- * the bounds of `later`; false: it has others, and nothing was added. */
+ * differ, the program has restarted, and all of `later` happened since. An empty `sum` takes the
+ * bounds of `later`; false: its bounds differ, and nothing was added. */
 bool aw_promtext_add(struct aw_promtext_histogram *sum, const struct aw_promtext_histogram *earlier,
                      const struct aw_promtext_histogram *later);
 

@@ -49,7 +49,7 @@ enum aw_schema_type {
 
 enum aw_schema_flag {
     AW_SCHEMA_REQUIRED = 1,
-    AW_SCHEMA_REFUSED = 2, /* a field of upstream that nobody here acts on; `help` says why */
+    AW_SCHEMA_REFUSED = 2, /* an upstream field that we ignore; `help` says why */
 };
 
 struct aw_schema_field {

@@ -1,12 +1,12 @@
 /*
- * sqlite.h - opens SQLite files of our own, refuses those of others, and says what went wrong.
+ * sqlite.h - opens our SQLite files, refuses those of other programs, and says what went wrong.
  *
  * A kind of file is known by SQLite's application_id and user_version. A new file becomes one of
  * its kind in one transaction, marks included: killed at any moment it is either empty, and made
  * anew by the next open, or complete.
  *
- * Writers use the write-ahead log (https://www.sqlite.org/wal.html): one may read beside them. Who
- * finds a file locked waits for AW_SQLITE_BUSY_MS.
+ * Writers use the write-ahead log (https://www.sqlite.org/wal.html): one may read beside them.
+ * Opening a locked file waits for AW_SQLITE_BUSY_MS.
  *
  * Call order: open, prepare, then SQLite's own functions; sqlite3_close.
  * Memory:     SQLite's.

@@ -2,7 +2,8 @@
  * stats.h - what is said about a set of numbers: moments, quantiles, confidence intervals.
  *
  * Every input must be finite: a NaN has no rank and would poison a mean silently, so it is a bug of
- * the caller (AW_ASSERT), who has a finite check at each wall. So is an empty set, unless said.
+ * the caller (AW_ASSERT), which checks for finite numbers at its walls. So is an empty set, unless
+ * said.
  *
  * Memory:  nothing is allocated; where a function needs room, the caller passes it as `scratch`.
  * Threads: pure functions of their arguments.

@@ -6,7 +6,7 @@
  * Threads: pure functions of their arguments.
  *
  * Numbers are read and written with a point whatever locale the process runs in: a library that
- * lets the locale decide writes "0,5" into somebody's JSON one day.
+ * lets the locale decide writes "0,5" into JSON one day.
  */
 #ifndef AW_BASE_TEXT_H
 #define AW_BASE_TEXT_H
@@ -38,7 +38,7 @@ const char *aw_text_real(double value, char *buf, size_t size);
 const char *aw_text_real_f32(float value, char *buf, size_t size);
 
 /* Reads all of `text` as [+-] digits [. digits] [e [+-] digits], with digits on at least one side
- * of the point. AW_ERR_FORMAT: not such a number (spaces, "inf" and hexadecimal are not).
+ * of the point. AW_ERR_FORMAT: not a decimal number (spaces, "inf" and hexadecimal are not).
  * AW_ERR_RANGE: beyond the largest finite one. What is too small becomes the nearest, down to 0. */
 AW_NODISCARD enum aw_err aw_text_parse_real(const char *text, double *ret);
 AW_NODISCARD enum aw_err aw_text_parse_real_f32(const char *text, float *ret);

@@ -36,7 +36,7 @@ struct aw_threads {
     _Atomic uint32_t sleeping; /* workers that wait on `work` */
     _Atomic uint64_t claim;    /* high half: number of the loop; low half: chunks not taken */
     _Atomic uint32_t chunks_done;
-    /* of the running loop; valid to whoever holds a chunk of it */
+    /* of the running loop; valid for a thread that holds a chunk of it */
     void (*fn)(void *ctx, uint32_t index, uint32_t worker);
     void *ctx;
     uint32_t turns, chunk, chunks;

@@ -9,7 +9,7 @@
  * Threads:    a finished tree is read-only and may be shared.
  *
  * The trap: a getter fails on a value of the wrong kind, never converts. `version: 1.10` is the
- * number 1.1; whoever wants what was written reads the node's `text`.
+ * number 1.1; the node's `text` has what was written.
  */
 #ifndef AW_BASE_TREE_H
 #define AW_BASE_TREE_H
@@ -82,7 +82,7 @@ void aw_tree_deinit(struct aw_tree *tree); /* a zeroed tree is a no-op */
 AW_NODISCARD enum aw_err aw_tree_only(const struct aw_tree *tree, const struct aw_node **ret_root,
                                       struct aw_diag *diag);
 
-/* The value under `key`, in O(log n); NULL when `map` is NULL, not a map or without such a key. */
+/* The value under `key`, in O(log n); NULL when `map` is NULL, not a map or without that key. */
 const struct aw_node *aw_node_find(const struct aw_node *map, const char *key);
 /* Children are walked by: for (n = node->first; n; n = n->next), once the kind is known. */
 

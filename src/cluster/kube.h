@@ -1,24 +1,24 @@
 /*
- * kube.h - workloads of a Kubernetes cluster behind cluster.h: seen in copies of what the API
- * server and the metrics say, changed by nobody here.
+ * kube.h - workloads of a Kubernetes cluster behind cluster.h: read from copies of what the API
+ * server and the metrics say, and never changed here.
  *
  * observe makes a sample of a view: the pods of a workload as they are kept by informers, what they
- * use, how its requests fare. Whoever follows the collections hands views out (struct
+ * use, how its requests fare. The caller follows the collections and hands views out (struct
  * aw_kubecluster_source). apply only remembers what was asked: it becomes the recommendation in the
- * status of an object, and others carry it out or do not.
+ * status of an object, and other processes carry it out or do not.
  *
  * Call order: new; bind each workload of the loop to its slot, loose it when it goes; per tick
  *             observe, apply, and then meant tells what should be; tidy now and then; free.
  * Memory:     slots and a directory of pods at new; nothing afterwards.
  * Threads:    single owner, the one of the views.
  *
- * What is wanted. Somebody else carries plans out, at their own pace or never. So what was asked
+ * What is wanted. Other processes carry plans out, at their own pace or never. So what was asked
  * counts as wanted as long as it is under way: until it is there; until the cluster's own wish has
  * become a third thing, which is a person's or another controller's; or until nothing has moved for
  * `patience_us`. From then on what is there is what is wanted, and the loop decides anew.
  *
  * The trap: a ready pod that does not report makes a sum too small. A young one (metrics come a
- * minute late) is taken for as busy as the others; an old one makes the figure missing.
+ * minute late) is taken for as busy as the other pods; an old one makes the figure missing.
  */
 #ifndef AW_CLUSTER_KUBE_H
 #define AW_CLUSTER_KUBE_H
@@ -47,7 +47,7 @@ struct aw_kubecluster_pod {
     struct aw_kube_pod_metrics used;
 };
 
-/* A workload as it is known now. */
+/* What is known of a workload now. */
 struct aw_kubecluster_view {
     int64_t replicas_wanted; /* of its scale */
     bool rolling;            /* its controller replaces pods */
@@ -101,7 +101,7 @@ struct aw_cluster aw_kubecluster_cluster(struct aw_kubecluster *cluster);
 void aw_kubecluster_bind(struct aw_kubecluster *cluster, uint32_t workload,
                          const struct aw_kubecluster_place *place);
 void aw_kubecluster_loose(struct aw_kubecluster *cluster, uint32_t workload);
-/* As of the last observe. AW_ERR_NODATA: it has not been seen yet, or has no size. */
+/* From the last observe. AW_ERR_NODATA: it has not been seen yet, or has no size. */
 AW_NODISCARD enum aw_err aw_kubecluster_meant(const struct aw_kubecluster *cluster,
                                               uint32_t workload, struct aw_kubecluster_meant *ret);
 /* Takes up again what was asked before a restart. */

@@ -83,7 +83,7 @@ uint16_t aw_local_port(const struct aw_local *local, uint32_t workload);
  * aw_local_clean. Their names have at most AW_LOCAL_FILE_MAX bytes and begin with no dot. */
 const char *aw_local_dir(const struct aw_local *local);
 
-/* Where ready replicas listen themselves, for who measures beside the balancer; returns how many.
+/* Where ready replicas listen, for measuring without the balancer; returns how many.
  */
 uint32_t aw_local_replica_ports(struct aw_local *local, uint32_t workload, uint16_t *ret_ports,
                                 uint32_t max);
@@ -91,7 +91,7 @@ uint32_t aw_local_replica_ports(struct aw_local *local, uint32_t workload, uint1
 /* What became of requests since the workload was added, as the balancer saw it. */
 struct aw_local_requests {
     uint64_t arrivals, completions;
-    uint64_t refused, lost, timed_out, failed; /* nobody ready; by a crash; too late; 5xx */
+    uint64_t refused, lost, timed_out, failed; /* no replica ready; by a crash; too late; 5xx */
     uint64_t aborted;                          /* by clients */
     uint64_t retries;
     uint64_t in_flight;

@@ -30,7 +30,7 @@
 #define AW_SIM_WORKLOADS_MAX 16384u
 
 enum aw_sim_model { AW_SIM_FAST, AW_SIM_REFERENCE };
-/* Who gets a request: any ready replica, as kube-proxy chooses, or the one with the fewest in
+/* Which replica gets a request: any ready one, as kube-proxy chooses, or the one with the fewest in
  * flight, as the balancer of local.h does. */
 enum aw_sim_routing { AW_SIM_RANDOM, AW_SIM_LEAST };
 
@@ -50,10 +50,9 @@ struct aw_sim_settings {
     double backoff_max_s;
     double scrape_s;       /* between readings of the metrics pipeline; 0: always fresh */
     double scrape_delay_s; /* age of a reading when it arrives */
-    double
-        metric_noise;  /* relative deviation of CPU use as read; memory is a level, read as it is */
-    double metric_gap; /* share of readings that are lost */
-    uint32_t routing;  /* enum aw_sim_routing */
+    double metric_noise;   /* relative deviation of measured CPU use; memory is exact */
+    double metric_gap;     /* share of readings that are lost */
+    uint32_t routing;      /* enum aw_sim_routing */
 };
 extern const struct aw_conf_field aw_sim_fields[];
 
@@ -84,11 +83,11 @@ AW_NODISCARD enum aw_err aw_sim_new(const struct aw_sim_settings *settings, uint
                                     struct aw_sim **ret_sim, struct aw_diag *diag);
 void aw_sim_free(struct aw_sim *sim);
 /* Replicas start placed and ready, so that an episode does not begin with a cold start. The index
- * is that of the workload removed last, or the lowest that nobody has had. */
+ * is that of the workload removed last, or the lowest unused one. */
 AW_NODISCARD enum aw_err aw_sim_add(struct aw_sim *sim, const struct aw_sim_workload *workload,
                                     uint32_t *ret_index, struct aw_diag *diag);
-/* At once and without a trace: what it had on nodes is free. Its index is nobody's until the next
- * add. AW_ERR_NOTFOUND: there is none; AW_ERR_UNSUPPORTED: the reference model removes nothing. */
+/* At once and without a trace: what it had on nodes is free. Its index is free until the next add.
+ * AW_ERR_NOTFOUND: there is none; AW_ERR_UNSUPPORTED: the reference model removes nothing. */
 AW_NODISCARD enum aw_err aw_sim_remove(struct aw_sim *sim, uint32_t index);
 struct aw_cluster aw_sim_cluster(struct aw_sim *sim);
 
@@ -96,8 +95,8 @@ struct aw_cluster aw_sim_cluster(struct aw_sim *sim);
 struct aw_sim_placed {
     int64_t cpu_millicores, memory_bytes;
 };
-/* As observe, for who steps a million times a second: without pods, whose limits are in
- * `ret_placed`. aw_sim_observe_pods adds them to that sample, until time passes. */
+/* As observe, for a million steps a second: without pods, whose limits are in `ret_placed`.
+ * aw_sim_observe_pods adds them to that sample, until time passes. */
 AW_NODISCARD enum aw_err aw_sim_observe(struct aw_sim *sim, uint32_t workload,
                                         struct aw_sample *ret_sample,
                                         struct aw_sim_placed *ret_placed);
@@ -120,13 +119,13 @@ void aw_sim_fail_node(struct aw_sim *sim, uint32_t node, int64_t until_us);
 void aw_sim_fail_metrics(struct aw_sim *sim, int64_t until_us);
 void aw_sim_fail_api(struct aw_sim *sim, int64_t until_us);
 
-/* Everything that decides the future, for oracles and exact resume: fast model only. Who comes and
- * goes changes how many bytes they are. */
+/* Everything that decides the future, for oracles and exact resume: fast model only. Adding and
+ * removing workloads changes their number. */
 size_t aw_sim_state_bytes(const struct aw_sim *sim);
 void aw_sim_state_save(const struct aw_sim *sim, void *bytes);
-/* AW_ERR_FORMAT: saved when there were others; nothing changed. */
+/* AW_ERR_FORMAT: saved with other workloads; nothing changed. */
 AW_NODISCARD enum aw_err aw_sim_state_load(struct aw_sim *sim, const void *bytes);
-/* For the format of whoever keeps such bytes beyond the process (base/envelope.h). */
+/* For the format of a file that keeps these bytes (base/envelope.h). */
 uint64_t aw_sim_layout(uint64_t hash);
 
 /* The truth that no metric shows, for scoring: what really happened in the last advance. */

@@ -2,10 +2,10 @@
  * time_scale.h - a cluster whose time runs faster: hours of control in minutes of real processes.
  *
  * What a controller knows of time is in its settings: periods of 15 s, windows of minutes, quiet
- * times of hours. Whoever wants to see hours of it on a cluster that cannot be hurried (local.h)
- * has two clocks: `speed` seconds of the clock that controllers see pass in one real second. All
- * times that a cluster tells are scaled, and nothing else is: rates are per real second, latencies
- * and CPU time are real, as a load that is sent faster keeps its rates (load/timetable.h).
+ * times of hours. To see hours of it on a cluster that cannot be hurried (local.h) there are two
+ * clocks: `speed` seconds of the clock that controllers see pass in one real second. All times that
+ * a cluster tells are scaled, and nothing else is: rates are per real second, latencies and CPU
+ * time are real, as a load that is sent faster keeps its rates (load/timetable.h).
  *
  * Call order: init, then through aw_time_scale_cluster as any cluster.
  * Memory:     the caller's struct; nothing is allocated.

@@ -1,8 +1,8 @@
 /*
  * shared_table.h - bytes by name, for threads that only look them up.
  *
- * Call order: init; put and drop by the owner; find by any thread between enter and leave; deinit when
- *             no thread is inside.
+ * Call order: init; put and drop by the owner; find by any thread between enter and leave; deinit
+ *             when no thread is inside.
  * Memory:     places at init, a block per name; at most `max` names.
  * Threads:    find, enter and leave from any; the rest by one owner. Readers never wait for more
  *             than one put.

@@ -5,8 +5,8 @@
  * Memory:     the table at init; each put is one block from the allocator, within `bytes_max`.
  * Threads:    single owner.
  *
- * The trap: put gives the old item back instead of freeing it, because whoever is told of the
- * change wants to see both. Free it with aw__kube_item_free.
+ * The trap: put gives the old item back instead of freeing it, because the handler of the change
+ * needs both. Free it with aw__kube_item_free.
  */
 #ifndef AW_KUBE_CACHE_H
 #define AW_KUBE_CACHE_H

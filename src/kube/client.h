@@ -82,10 +82,10 @@ AW_NODISCARD enum aw_err aw_kube_open(struct aw_kube **ret_kube,
 void aw_kube_close(struct aw_kube *kube); /* NULL is a no-op; every watch must be closed */
 
 /* AW_OK for 2xx, with the answer in `ret_body` (the caller's to decref; NULL for an empty one).
- * Else what the Status meant (status.h); AW_ERR_UNAVAILABLE: nobody answered; AW_ERR_DEADLINE;
+ * Else what the Status meant (status.h); AW_ERR_UNAVAILABLE: no answer; AW_ERR_DEADLINE;
  * AW_ERR_CONFIG: certificate, credential or rights; AW_ERR_INTERRUPTED: told to stop; AW_ERR_LIMIT;
  * AW_ERR_FORMAT: the answer was not JSON. `ret_body` is untouched on failure; `ret_status` is
- * always filled, zeroed when nobody answered. Both may be NULL. */
+ * always filled, zeroed without an answer. Both may be NULL. */
 AW_NODISCARD enum aw_err aw_kube_send(struct aw_kube *kube, const struct aw_kube_request *request,
                                       json_t **ret_body, struct aw_kube_status *ret_status,
                                       struct aw_diag *diag);

@@ -1,5 +1,5 @@
 /*
- * config.h - which API server, and who we are: from kubeconfig files or from inside a pod.
+ * config.h - which API server, and our identity: from kubeconfig files or from inside a pod.
  *
  * Looked for in this order, as kubectl does: a file that was named; the files of $KUBECONFIG; the
  * file .kube/config of the home folder; the service account of the pod that we run in. Several

@@ -1,5 +1,5 @@
 /*
- * credential.h - who we are at this moment: a token that may change, or what a plugin printed.
+ * credential.h - our identity at this moment: a token that may change, or what a plugin printed.
  *
  * A token file is read anew each minute (bound service account tokens live for an hour and kubelet
  * replaces them); an exec plugin is run when what it printed has expired, and both at once when the

@@ -36,7 +36,7 @@ struct aw_kube_server {
 AW_NODISCARD enum aw_err aw_kube_discover(struct aw_kube *kube, struct aw_kube_server *ret_server,
                                           struct aw_diag *diag);
 
-/* The address of a kind that somebody named: "apps/v1", "Deployment". */
+/* The address of a kind given by name: "apps/v1", "Deployment". */
 struct aw_kube_found {
     struct aw_kube_kind kind; /* its texts are below */
     bool scalable;            /* has a scale subresource */

@@ -1,9 +1,9 @@
 /*
- * election.h - who leads, decided over one Lease: a state machine without clock, chance or network.
+ * election.h - electing a leader over one Lease: a state machine without clock, chance or network.
  *
- * The rules are those of client-go's leaderelection. Whoever holds the Lease renews it each retry
- * period; when it has not managed to for a renew deadline it stops leading, before others may take
- * over, which they do when they have seen no change for a whole lease duration. How long is counted
+ * The rules are those of client-go's leaderelection. The holder of the Lease renews it each retry
+ * period; when it has not managed to for a renew deadline it stops leading, before another process
+ * may take over, which happens after a whole lease duration without a change. How long is counted
  * on the observer's own clock from the moment it saw the record change: the times that are written
  * in a Lease are for people, so clocks that disagree do no harm.
  *
@@ -25,7 +25,7 @@
 #define AW_KUBE_JITTER     1.2 /* of the retry period while waiting for the Lease, as client-go */
 #define AW_KUBE_HOLDER_MAX 256u
 
-/* What a Lease says. Zeroed holder: nobody. */
+/* What a Lease says. Zeroed holder: no leader. */
 struct aw_kube_lease {
     char holder[AW_KUBE_HOLDER_MAX];
     int64_t duration_s;
@@ -64,17 +64,17 @@ struct aw_kube_election {
 AW_NODISCARD enum aw_err aw_kube_election_init(struct aw_kube_election *election,
                                                const struct aw_kube_election_config *config,
                                                struct aw_diag *diag);
-/* `chance` in [0, 1) spreads the waits of those who do not lead. */
+/* `chance` in [0, 1) spreads the waits of processes that do not lead. */
 enum aw_kube_election_step aw_kube_election_next(struct aw_kube_election *election, int64_t now_us,
                                                  int64_t wall_us, double chance,
                                                  struct aw_kube_lease *ret_lease,
                                                  int64_t *ret_due_us);
-/* The Lease was read: `lease` NULL means that there is none. `err` is what reading met: AW_OK, or
- * why nothing is known. */
+/* The Lease was read: `lease` NULL: no Lease exists. `err` is the result of reading: AW_OK, or why
+ * nothing is known. */
 void aw_kube_election_saw(struct aw_kube_election *election, enum aw_err err,
                           const struct aw_kube_lease *lease, int64_t now_us);
 /* The Lease was written: `lease` is what the server answered. AW_ERR_CONFLICT and AW_ERR_EXISTS:
- * somebody else was faster. After anything else it may or may not have been written. */
+ * another process was faster. After anything else it may or may not have been written. */
 void aw_kube_election_wrote(struct aw_kube_election *election, enum aw_err err,
                             const struct aw_kube_lease *lease, int64_t now_us);
 
@@ -82,7 +82,8 @@ void aw_kube_election_wrote(struct aw_kube_election *election, enum aw_err err,
 bool aw_kube_election_leading(const struct aw_kube_election *election, int64_t now_us);
 /* Monotonic time after which we no longer lead unless something is written; 0: we do not lead. */
 int64_t aw_kube_election_until_us(const struct aw_kube_election *election);
-/* Stops for good. True: `ret_lease` is to be written so that the next need not wait. */
+/* Gives up leading and does not run again. True: `ret_lease` is to be written so that the next need
+ * not wait. */
 bool aw_kube_election_release(struct aw_kube_election *election, int64_t now_us, int64_t wall_us,
                               struct aw_kube_lease *ret_lease);
 

@@ -9,10 +9,10 @@
  *             earliest `due`; close before the client.
  * Memory:     an index sized at open for `objects_max`, and one block per object, all blocks
  *             together within `bytes_max`. What does not fit is counted and left out, and
- *             `complete` says so: whoever sees half of a workload must not act on it.
+ *             `complete` says so: a caller that sees half of a workload must not act on it.
  * Threads:    those of the client. Nothing waits in step but the request of one page.
  *
- * The trap: an item lives until the handler that is told of its end returns. Keep keys, not items.
+ * The trap: an item lives until the handler of its deletion returns. Keep keys, not items.
  */
 #ifndef AW_KUBE_INFORMER_H
 #define AW_KUBE_INFORMER_H
@@ -23,14 +23,14 @@
 #define AW_KUBE_OBJECTS_DEFAULT    65536u
 #define AW_KUBE_CACHE_BYTES        ((size_t)64 << 20)
 #define AW_KUBE_PROJECTION_MAX     65536u /* bytes that may be kept of one object */
-#define AW_KUBE_STEP_EVENTS        1000u  /* events of one step, so that others have their turn */
+#define AW_KUBE_STEP_EVENTS        1000u  /* events of one step; then other informers run */
 #define AW_KUBE_TOKEN_MAX          4096u  /* of the token of a page, with its NUL */
 #define AW_KUBE_FOLLOW_FIRST_US    500000 /* before a list or watch is tried again */
 #define AW_KUBE_FOLLOW_MAX_US      30000000
 #define AW_KUBE_WATCH_SHORT_US     1000000 /* a watch that ended sooner was no success */
 #define AW_KUBE_WATCH_FAILURES_MAX 3u      /* in a row, without an event: list anew */
 
-/* One object, as it is kept. */
+/* One object as the cache keeps it. */
 struct aw_kube_item {
     const char *key; /* "namespace/name" */
     const char *uid;
@@ -53,8 +53,8 @@ struct aw_kube_informer_config {
     enum aw_err (*project)(void *ctx, const json_t *object, void *buf, size_t size,
                            size_t *ret_len);
     /* `before` is NULL for what appeared, `after` for what vanished; an update that leaves all that
-     * is kept as it was is not told. May send requests; must not step or close this informer.
-     * NULL: nobody is told. */
+     * is kept as it was is not told. May send requests; must not step or close this informer. May
+     * be NULL. */
     void (*changed)(void *ctx, enum aw_kube_change change, const struct aw_kube_item *before,
                     const struct aw_kube_item *after);
     void *ctx;

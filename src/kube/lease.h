@@ -4,8 +4,8 @@
  * Call order: init; step from a loop, no later than it says; release before the process ends.
  * Memory:     a plain struct. Threads: those of the client.
  *
- * The trap: a renewal waits for nobody. Give the election a client of its own and a thread of its
- * own: a list that takes twenty seconds on the same client would cost the leadership.
+ * The trap: a renewal must not wait for other work. Give the election a client of its own and a
+ * thread of its own: a list that takes twenty seconds on the same client would cost the leadership.
  */
 #ifndef AW_KUBE_LEASE_H
 #define AW_KUBE_LEASE_H

@@ -3,9 +3,9 @@
  * once.
  *
  * Two sources. A Prometheus answers a fixed batch of questions (below), each for all namespaces of
- * a round and grouped by namespace and pod; whoever knows which pods belong to a workload asks for
- * their sum, and quantiles are taken from the merged buckets. metrics.k8s.io is the second source,
- * for CPU and memory alone, asked when the first has none of them.
+ * a round and grouped by namespace and pod; the caller knows which pods belong to a workload and
+ * asks for their sum, and quantiles are taken from the merged buckets. metrics.k8s.io is the second
+ * source, for CPU and memory alone, asked when the first has none of them.
  *
  * Call order: open; each round read, then pod and workload for as many as you like; close, before
  *             the client of the API server.
@@ -88,8 +88,8 @@ struct aw_kube_metrics_config {
     int64_t age_max_us;                 /* 0: AW_KUBE_AGE_MAX_US */
     uint32_t pods_max;                  /* 0: AW_KUBE_METRICS_PODS */
     /* Told when a question begins to fail, with why, and when it works again (AW_OK); also of a
-     * warning of the server, once. `source` is the name of a question or "metrics.k8s.io". NULL:
-     * nobody is told. */
+     * warning of the server, once. `source` is the name of a question or "metrics.k8s.io". May be
+     * NULL. */
     void (*told)(void *ctx, const char *source, enum aw_err err, const char *text);
     void *ctx;
     const struct aw_clock *clock; /* NULL: the real one */
@@ -123,7 +123,7 @@ struct aw_kube_metrics_state {
     uint64_t failed;          /* of them */
     uint64_t dropped;         /* series that were no figures: NaN, negative, twice, no such label */
     uint64_t left_out;        /* pods for which there was no room */
-    bool from_prom, from_api; /* who brought usage in the last round */
+    bool from_prom, from_api; /* sources of usage in the last round */
 };
 
 struct aw_kube_metrics;

@@ -88,18 +88,18 @@ struct aw_kube_metrics {
 
 /* --- the table --- */
 
-/* Throws away what nobody has heard of for longer than `age_max_us`. */
+/* Drops entries without news for longer than `age_max_us`. */
 void aw__metrics_forget(struct aw_kube_metrics *metrics, int64_t now_us);
 /* `between` is "/" for a pod and "//" for a workload. AW__NONE: not there, or no room. */
 uint32_t aw__metrics_add(struct aw_kube_metrics *metrics, const char *ns, const char *between,
                          const char *name, int64_t now_us);
-/* What came twice in a round is none. */
+/* A value that came twice in a round counts as missing. */
 void aw__metrics_put(struct aw_kube_metrics *metrics, uint32_t entry, enum aw_kube_query_id id,
                      double value, int64_t at_us);
 void aw__metrics_put_bucket(struct aw_kube_metrics *metrics, uint32_t entry, double bound_s,
                             double value, int64_t at_us);
 
-/* Takes `text` for the answer to question `id` of a round about `targets`, without asking anybody:
+/* Takes `text` for the answer to question `id` of a round about `targets`, without asking a server:
  * for the fuzzer. A NUL ends the text. */
 AW_NODISCARD enum aw_err aw__metrics_feed(struct aw_kube_metrics *metrics,
                                           const struct aw_kube_target *targets, uint32_t count,

@@ -4,7 +4,7 @@
  * Memory:  nothing is allocated; metadata points into the JSON value that it was read from.
  * Threads: pure functions of their arguments.
  *
- * The trap: a name from somebody's file goes into the path of a request. "../../secrets" would be
+ * The trap: a name from a user's file goes into the path of a request. "../../secrets" would be
  * another request; names that the API itself would not take as a path segment are refused.
  */
 #ifndef AW_KUBE_OBJECT_H

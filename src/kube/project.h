@@ -43,8 +43,8 @@ struct aw_kube_field {
 };
 
 /* Fills `buf`, aligned to 8, with a record of `record_size` bytes and what lies behind it; padding
- * is zero. AW_ERR_FORMAT: a value of another kind, e.g. an amount that is none; AW_ERR_LIMIT: `buf`
- * is too small, or a list too long. */
+ * is zero. AW_ERR_FORMAT: a value of another kind, e.g. an amount that cannot be read;
+ * AW_ERR_LIMIT: `buf` is too small, or a list too long. */
 AW_NODISCARD enum aw_err aw_kube_project(const struct aw_kube_field *table, size_t record_size,
                                          const json_t *object, void *buf, size_t size,
                                          size_t *ret_len);

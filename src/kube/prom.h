@@ -11,7 +11,7 @@
  * Threads:    those of the client.
  *
  * The trap: the time beside a value of an aggregation is when the question was evaluated, not when
- * anything was measured. How old the samples are is another question: timestamp(metric).
+ * anything was measured. How old the samples are must be asked separately: timestamp(metric).
  */
 #ifndef AW_KUBE_PROM_H
 #define AW_KUBE_PROM_H
@@ -46,7 +46,7 @@ AW_NODISCARD enum aw_err aw_kube_prom_open(struct aw_kube_prom **ret_prom,
 void aw_kube_prom_close(struct aw_kube_prom *prom); /* NULL is a no-op */
 
 /* How long a question may be here, with its NUL: through the API server it goes into the address,
- * because a POST there is another right. */
+ * because a POST there needs another right. */
 size_t aw_kube_prom_query_max(const struct aw_kube_prom *prom);
 
 /* Told of every series of an answer that has at least one finite value. Of an instant question
@@ -57,19 +57,18 @@ struct aw_kube_prom_visitor {
     void *ctx;
 };
 
-/* What an answer was like besides its series; filled after a failure too. */
+/* What came with the series of an answer; filled after a failure too. */
 struct aw_kube_prom_answer {
-    int code;         /* HTTP; 0: nobody answered */
+    int code;         /* HTTP; 0: no answer */
     uint32_t series;  /* told */
     uint32_t dropped; /* series or points that were not a finite number with a time */
     bool warned;      /* the server says that it is partial, or has some other reserve */
     char warning[AW_KUBE_MESSAGE_MAX]; /* the first of them, one printable line */
 };
 
-/* What is true now. AW_ERR_FORMAT: the question is not one, or the answer is none;
- * AW_ERR_UNAVAILABLE, AW_ERR_DEADLINE, AW_ERR_CONFIG (rights), AW_ERR_LIMIT, AW_ERR_RANGE (the
- * server could not work it out: 422). After a failure some
- * may have been told. */
+/* What is true now. AW_ERR_FORMAT: malformed question or answer; AW_ERR_UNAVAILABLE,
+ * AW_ERR_DEADLINE, AW_ERR_CONFIG (rights), AW_ERR_LIMIT, AW_ERR_RANGE (the server could not work it
+ * out: 422). After a failure some may have been told. */
 AW_NODISCARD enum aw_err aw_kube_prom_ask(struct aw_kube_prom *prom, const char *query,
                                           int64_t timeout_us,
                                           const struct aw_kube_prom_visitor *visitor,
@@ -88,7 +87,8 @@ AW_NODISCARD enum aw_err aw_kube_prom_ask_range(struct aw_kube_prom *prom, const
                                                 struct aw_diag *diag);
 
 /* The decoder of both, for tests, of a text that a NUL ends: vector, matrix and scalar. Series are
- * told one by one, those before one that is none too; `ret_answer` is that of a whole answer. */
+ * reported one by one, also those before a malformed one; `ret_answer` is that of a whole
+ * answer. */
 AW_NODISCARD enum aw_err aw_kube_prom_decode(const char *text, size_t len,
                                              const struct aw_kube_prom_visitor *visitor,
                                              struct aw_kube_prom_answer *ret_answer,

@@ -1,5 +1,6 @@
 /*
- * prom_queries.h - a file that says what to ask a Prometheus instead of, or besides, the defaults.
+ * prom_queries.h - a file that says what to ask a Prometheus instead of, or in addition to, the
+ * defaults.
  *
  *     preset: istio                  # or linkerd; none: the defaults of metrics.h
  *     selector: cluster="a"          # further matchers for questions that have $selector

@@ -26,7 +26,7 @@
 #define AW_KUBE_SCAN_HISTORY_US 604800000000
 #define AW_KUBE_SCAN_ASK_US     60000000
 
-/* What somebody should be needing, from what was used. */
+/* What a container should need, from what was used. */
 #define AW_KUBE_SCAN_MARGIN       0.15       /* as VPA's recommendation-margin-fraction */
 #define AW_KUBE_SCAN_CPU_MIN      0.010      /* cores; less is not worth a discussion */
 #define AW_KUBE_SCAN_MEMORY_MIN   33554432.0 /* bytes */
@@ -60,7 +60,7 @@ const char *aw_kube_risk_text(enum aw_kube_risk risk);
 /* Per pod: cores or bytes. */
 struct aw_kube_scan_usage {
     double p50, p95, max;
-    uint32_t samples; /* 0: not measured, and the others are 0 */
+    uint32_t samples; /* 0: not measured, and the other members are 0 */
 };
 
 struct aw_kube_scan_row {
@@ -73,7 +73,7 @@ struct aw_kube_scan_row {
     double throttled_share;                /* < 0: not measured */
     uint32_t oom_kills, restarts;          /* that are known of */
     bool crash_loop;
-    bool keda, vpa;              /* who else scales it */
+    bool keda, vpa;              /* other autoscalers of it */
     bool vpa_acts, hpa_on_usage; /* not only told; by CPU or memory */
     uint32_t hpa_count;          /* KEDA's own are not counted */
     char conflict[128];          /* "": none */
@@ -93,7 +93,7 @@ struct aw_kube_scan_config {
     const char *ns;                      /* NULL: all */
     int64_t history_us;                  /* 0: AW_KUBE_SCAN_HISTORY_US */
     const struct aw_clock *clock;        /* NULL: the real one */
-    /* What could not be read and what was done instead, one sentence each. NULL: nobody is told. */
+    /* What could not be read and what was done instead, one sentence each. May be NULL. */
     void (*told)(void *ctx, const char *text);
     void *ctx;
 };
@@ -105,8 +105,8 @@ struct aw_kube_scan {
     const struct aw_alloc *alloc;
 };
 
-/* AW_ERR_CONFIG: no right to list workloads; else as aw_kube_send. What is less than the list of
- * workloads may be missing: it is told. On failure `scan` is zeroed. */
+/* AW_ERR_CONFIG: no right to list workloads; else as aw_kube_send. Anything but the list of
+ * workloads may be missing: that is reported. On failure `scan` is zeroed. */
 AW_NODISCARD enum aw_err aw_kube_scan(struct aw_kube_scan *scan,
                                       const struct aw_kube_scan_config *config,
                                       const struct aw_alloc *alloc, struct aw_diag *diag);

@@ -30,7 +30,7 @@ struct aw_kube_scan_usage aw__scan_usage_of(const struct aw__scan_usage *usage, 
 struct aw_kube_scan_row *aw__scan_find(const struct aw_kube_scan *scan, const char *ns,
                                        const char *kind, const char *name);
 /* Whose pod it was, by the name that controllers give: NAME-HASH-xxxxx of a Deployment, NAME-0 of a
- * StatefulSet, NAME-xxxxx of a DaemonSet. NULL: nobody's that is there. */
+ * StatefulSet, NAME-xxxxx of a DaemonSet. NULL: its owner is not there. */
 struct aw_kube_scan_row *aw__scan_owner(const struct aw_kube_scan *scan, const char *ns,
                                         const char *pod);
 

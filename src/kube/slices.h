@@ -34,10 +34,10 @@ struct aw_kube_slices {
 AW_NODISCARD enum aw_err aw_kube_slices_cut(const char *text, size_t len, const char *path,
                                             struct aw_kube_slices *ret_slices, json_t **ret_rest,
                                             struct aw_diag *diag);
-/* The text of the next item, as it stands; NULL: there is none. AW_ERR_FORMAT. */
+/* The text of the next item, unparsed; NULL: no further item. AW_ERR_FORMAT. */
 AW_NODISCARD enum aw_err aw_kube_slices_text(struct aw_kube_slices *slices, const char **ret_text,
                                              size_t *ret_len, struct aw_diag *diag);
-/* The next item; NULL: there is none. AW_ERR_FORMAT. */
+/* The next item; NULL: no further one. AW_ERR_FORMAT. */
 AW_NODISCARD enum aw_err aw_kube_slices_next(struct aw_kube_slices *slices, json_t **ret_item,
                                              struct aw_diag *diag);
 

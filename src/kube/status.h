@@ -50,9 +50,9 @@ enum aw_kube_reason {
 #undef X
 };
 
-/* Zeroed: nobody has answered. */
+/* Zeroed: no answer. */
 struct aw_kube_status {
-    int code;                          /* HTTP; 0: nobody answered */
+    int code;                          /* HTTP; 0: no answer */
     enum aw_kube_reason reason;        /* from the object, else from the code */
     int64_t retry_after_us;            /* 0: not said */
     char message[AW_KUBE_MESSAGE_MAX]; /* one printable line; "": none */

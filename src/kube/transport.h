@@ -1,9 +1,9 @@
 /*
  * transport.h - transfers over libcurl's multi interface: answers in memory, and streams of lines.
  *
- * One transport per client; all its transfers advance together in perform and wait, whoever is
- * waiting for one of them. Nothing is called back: bytes are kept until their owner takes them, so
- * a request may be made while lines of a watch are being handled.
+ * One transport per client; all its transfers advance together in perform and wait, whichever of
+ * them the caller waits for. Nothing is called back: bytes are kept until their owner takes them,
+ * so a request may be made while lines of a watch are being handled.
  *
  * HTTP/1.1 on purpose: a watch has its connection for itself, so one that is stuck, slow to be read
  * or cut off by a middlebox stalls nothing else. A handful of watches costs a handful of sockets.

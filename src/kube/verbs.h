@@ -65,7 +65,8 @@ struct aw_kube_scale {
  * be scaled. */
 AW_NODISCARD enum aw_err aw_kube_scale_get(struct aw_kube *kube, const struct aw_kube_ref *ref,
                                            struct aw_kube_scale *ret_scale, struct aw_diag *diag);
-/* `resource_version` NULL: whatever is there now. AW_ERR_CONFLICT: somebody else was there. */
+/* `resource_version` NULL: whatever is there now. AW_ERR_CONFLICT: another client wrote in
+ * between. */
 AW_NODISCARD enum aw_err aw_kube_scale_set(struct aw_kube *kube, const struct aw_kube_ref *ref,
                                            int32_t replicas, const char *resource_version,
                                            struct aw_kube_scale *ret_scale, struct aw_diag *diag);
@@ -73,7 +74,7 @@ AW_NODISCARD enum aw_err aw_kube_scale_set(struct aw_kube *kube, const struct aw
 enum aw_kube_eviction {
     AW_KUBE_EVICTED,  /* accepted, or the pod is gone already */
     AW_KUBE_BLOCKED,  /* a PodDisruptionBudget says not now */
-    AW_KUBE_REPLACED, /* a pod of that name is there, and it is another one */
+    AW_KUBE_REPLACED, /* another pod has that name now */
 };
 /* `policy_version` is the server's: "v1" or "v1beta1" (discovery.h). With a uid only that very pod
  * is evicted. A blocked eviction is an answer, not an error, and is not tried again. */
@@ -81,7 +82,7 @@ AW_NODISCARD enum aw_err aw_kube_evict(struct aw_kube *kube, const char *policy_
                                        const char *ns, const char *pod, const char *uid,
                                        enum aw_kube_eviction *ret_eviction, struct aw_diag *diag);
 
-/* What a container should have; -1: leave as it is. */
+/* What a container should have; -1: leave unchanged. */
 struct aw_kube_container_size {
     const char *name;
     int64_t cpu_request_millicores, cpu_limit_millicores;

@@ -41,15 +41,14 @@ struct aw_kube_page {
     const char *next;             /* the token of the next page, in `body`; "": this is the last */
 };
 /* One page; `token` NULL is the first. A token that has expired is AW_ERR_NODATA with a status that
- * is gone: begin anew; `ret_status` may be NULL. One attempt: whoever follows a collection paces
- * itself. */
+ * is gone: begin anew; `ret_status` may be NULL. One attempt: the caller paces itself. */
 AW_NODISCARD enum aw_err aw_kube_list_page(struct aw_kube *kube, const struct aw_kube_query *query,
                                            const char *token, struct aw_kube_page *ret_page,
                                            struct aw_kube_status *ret_status, struct aw_diag *diag);
 void aw_kube_page_deinit(struct aw_kube_page *page); /* zeroed is a no-op */
 
-/* All pages, for whoever needs a collection once. `begin` is called before the first object, and
- * again when a token expired on the way: what was seen is then worth nothing. */
+/* All pages, for a caller that needs a collection once. `begin` is called before the first object,
+ * and again when a token expired on the way: what was seen is then worth nothing. */
 struct aw_kube_visitor {
     void (*begin)(void *ctx);
     /* An error ends the list. It asks nothing of the same client. */

@@ -11,9 +11,9 @@
  *
  * Call order: aw_conf_defaults(aw_canary_fields, &settings); aw_canary_begin; aw_canary_propose
  *             between episodes. Then per tick: aw_canary_judge (the step that ended),
- *             aw_canary_turn (who decides), in SHADOW aw_canary_watch, after a watchdog's trip
- *             aw_canary_trip; and aw_canary_episode where an episode ends. Each says whether the
- *             state changed; the reason is in the memory.
+ *             aw_canary_turn (which policy decides), in SHADOW aw_canary_watch, after a watchdog's
+ *             trip aw_canary_trip; and aw_canary_episode where an episode ends. Each says whether
+ *             the state changed; the reason is in the memory.
  * Memory:     plain structs. A memory has no padding: it is part of snapshots.
  * Threads:    pure functions of their arguments.
  *
@@ -38,15 +38,15 @@
 #define AW_CANARY_EPISODE_SHARE 0.8
 
 struct aw_canary_settings {
-    bool enabled;           /* false: a new policy acts at once */
-    uint32_t shadow_steps;  /* for which it is asked beside the one in force */
-    double share;           /* of the first episode in which it acts: its last part */
-    uint32_t episodes;      /* whole ones in which it acts before it is adopted */
-    double clipped;         /* share of shadow steps that hard rails may cut beyond the others */
-    double width;           /* of the predicted interval of the score, in deviations */
-    double chance;          /* below which violations are no accident */
-    double clump;           /* steps: violations come in groups of about so many */
-    uint32_t grace;         /* steps after taking over that still belong to who acted before */
+    bool enabled;          /* false: a new policy acts at once */
+    uint32_t shadow_steps; /* for which it is asked beside the one in force */
+    double share;          /* of the first episode in which it acts: its last part */
+    uint32_t episodes;     /* whole ones in which it acts before it is adopted */
+    double clipped; /* share of shadow steps that hard rails may cut, above the good policy's */
+    double width;   /* of the predicted interval of the score, in deviations */
+    double chance;  /* below which violations are no accident */
+    double clump;   /* steps: violations come in groups of about so many */
+    uint32_t grace; /* steps after taking over that count for the former actor */
     uint32_t restore_steps; /* for which a last known good allocation is asked for, at most */
 };
 extern const struct aw_conf_field aw_canary_fields[];
@@ -160,7 +160,7 @@ struct aw_canary_watched {
     bool clipped;      /* by a hard rail */
     bool clipped_good; /* so was the policy in force */
 };
-/* One tick of SHADOW; a tick without figures is none. True: it took a step. */
+/* One tick of SHADOW; a tick without figures does not count. True: it took a step. */
 bool aw_canary_watch(const struct aw_canary_settings *settings, struct aw_canary_memory *memory,
                      const struct aw_canary_watched *watched);
 

@@ -1,12 +1,12 @@
 /*
  * external_agent.h - an agent that lives in another process: whether its answer counts in this
- * tick, and whether it is one that may act.
+ * tick, and whether it may act.
  *
- *   ABSENT    -> PROBATION   somebody has registered
+ *   ABSENT    -> PROBATION   an agent has registered
  *   PROBATION -> TRUSTED     `probation` answers in a row, in time and well formed
  *   PROBATION, TRUSTED -> ASIDE   `strikes` bad answers; it is not asked for a while, each time for
  *                            twice as long, and begins with PROBATION again
- *   any -> ABSENT            nobody is there; whoever comes next, under whatever name, begins with
+ *   any -> ABSENT            the agent left; the next one, under whatever name, begins with
  *                            PROBATION, and what is left of the back-off stays
  *
  * A bad answer is never used: in that tick the fallback decides, whatever the standing. An answer
@@ -14,13 +14,13 @@
  * only where the stage of its workload lets an agent act, under the watchdog and behind the rails.
  *
  * Call order: aw_conf_defaults(aw_external_agent_fields, &settings), begin; then once per tick
- *             aw_external_agent_asks, and aw_external_agent_step with what came of it.
+ *             aw_external_agent_asks, and aw_external_agent_step with the answer.
  * Memory:     plain structs. A memory and an answer have no padding: they are part of snapshots.
  * Threads:    pure functions of their arguments.
  *
- * The trap: the watchdog forgives the first steps of whoever takes over (grace). An agent that
- * answers every second time would always be in its first steps; strikes, which twenty good answers
- * take back one at a time, are what ends that.
+ * The trap: the watchdog forgives the first steps after a takeover (grace). An agent that answers
+ * every second time would always be in its first steps; strikes, which twenty good answers take
+ * back one at a time, are what ends that.
  */
 #ifndef AW_SAFETY_EXTERNAL_AGENT_H
 #define AW_SAFETY_EXTERNAL_AGENT_H
@@ -78,14 +78,14 @@ const char *aw_external_agent_standing_name(enum aw_external_agent_standing stan
 
 /* What an agent is asked. */
 struct aw_external_agent_request {
-    uint64_t id; /* set by who carries it; ascending, never 0 */
+    uint64_t id; /* set by the carrier; ascending, never 0 */
     uint32_t episode, step;
     uint32_t obs_dim;
     float obs[AW_STATE_DIM_MAX];
     float fallback[AW_ACTION_DIM]; /* what happens unless it answers; the rails are still to come */
 
     /* the step that has ended */
-    bool has_last; /* false: there was none, or nobody knows what came of it */
+    bool has_last; /* false: no step before, or its result is unknown */
     bool violated; /* the SLO was missed */
     bool followed; /* it was this agent's answer, or what the rails made of it */
     float reward;
@@ -106,9 +106,9 @@ struct aw_external_agent_words {
 void aw_external_agent_words_take(struct aw_external_agent_words *words, const float *confidence,
                                   const char *explanation);
 
-/* What came of asking. Zeroed: nobody is there. */
+/* The answer, or why there is none. Zeroed: no agent. */
 struct aw_external_agent_answer {
-    uint64_t agent;              /* of its name; 0: nobody is there */
+    uint64_t agent;              /* hash of its name; 0: no agent */
     double took_s;               /* from asking; 0: there is no answer */
     uint32_t fault;              /* enum aw_external_agent_fault */
     uint32_t shadow;             /* 1: it wants to be judged, and never to act */
@@ -138,18 +138,18 @@ struct aw_external_agent_memory {
     char name[AW_EXTERNAL_AGENT_NAME_MAX]; /* of that agent */
 };
 
-/* What is told of it in a decision. */
+/* What a decision reports of it. */
 struct aw_external_agent_report {
     enum aw_external_agent_standing standing;
     enum aw_external_agent_fault fault;
     bool asked;  /* in this tick */
     bool follow; /* its answer may be carried out */
     bool shadow; /* as it asked for itself */
-    bool moved;  /* the standing is another than in the tick before */
+    bool moved;  /* the standing changed in this tick */
     uint32_t strikes, strikes_max;
     uint32_t streak, probation;            /* good answers in a row, and how many it takes */
     double left_s;                         /* for which it is still set aside; 0: it is not */
-    char name[AW_EXTERNAL_AGENT_NAME_MAX]; /* ""; nobody has been there */
+    char name[AW_EXTERNAL_AGENT_NAME_MAX]; /* "": there was no agent yet */
     struct aw_external_agent_words words;  /* with the answer of this tick, if it was a good one */
 };
 /* "agent td3@7 is not followed: it has not answered within the deadline (strike 2 of 3)". */

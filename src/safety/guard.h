@@ -16,8 +16,8 @@
  * amounts at once (the working set), and what only strikes out (freeze, mode). Passing a result
  * again changes nothing more.
  *
- * The trap: aw_guard_pass does not remember that it was asked. Who applies a plan and does not say
- * so with aw_guard_applied has no cool-down and no budget until the next observe sees the change.
+ * The trap: aw_guard_pass does not remember that it was asked. Without aw_guard_applied after
+ * applying a plan there is no cool-down and no budget until the next observe sees the change.
  */
 #ifndef AW_SAFETY_GUARD_H
 #define AW_SAFETY_GUARD_H
@@ -28,7 +28,7 @@
 
 enum aw_guard_mode {
     AW_GUARD_OFF,     /* recommend only */
-    AW_GUARD_INITIAL, /* sizes once, the first time; replicas freely: adding one disturbs nobody */
+    AW_GUARD_INITIAL, /* sizes once, the first time; replicas freely: adding one restarts nothing */
     AW_GUARD_AUTO,
     AW_GUARD_APPROVE, /* recommend, and wait until a person approves of it */
 };
@@ -63,7 +63,7 @@ struct aw_guard_settings {
     double change_window;   /* seconds */
     double change_factor;   /* of any amount, largest over smallest within the window */
 
-    /* cool-down in seconds after a change of the same kind, whoever made it */
+    /* cool-down in seconds after a change of the same kind, by us or not */
     double replicas_up_cooldown, replicas_down_cooldown;
     double size_up_cooldown, size_down_cooldown;
 
@@ -124,7 +124,7 @@ enum aw_guard_freeze { AW_GUARD_FREEZE_NONE, AW_GUARD_FREEZE_DOWN, AW_GUARD_FREE
 enum aw_guard_slo {
     AW_GUARD_SLO_MET,     /* or there is none, or there was no request */
     AW_GUARD_SLO_MISSED,  /* in the last step */
-    AW_GUARD_SLO_UNKNOWN, /* there is one, and nobody knows: nothing shrinks */
+    AW_GUARD_SLO_UNKNOWN, /* there is an SLO, but no figures: nothing shrinks */
 };
 
 /* What is known in this tick. */
@@ -202,14 +202,14 @@ struct aw_guard_result {
     struct aw_guard_cut cut[AW_GUARD_CUTS_MAX]; /* [cut_count], in the order in which they came */
 };
 
-/* AW_ERR_CONFIG: bounds that are none. On failure `guard` is untouched. */
+/* AW_ERR_CONFIG: invalid bounds. On failure `guard` is untouched. */
 AW_NODISCARD enum aw_err aw_guard_init(struct aw_guard *guard,
                                        const struct aw_guard_settings *settings,
                                        const struct aw_bounds *bounds, struct aw_diag *diag);
 void aw_guard_begin(struct aw_guard_memory *memory);
 
-/* Takes in one tick: peaks, kills, crashes, and changes that somebody else made. A clock that went
- * back makes no cool-down longer than it is. */
+/* Takes in one tick: peaks, kills, crashes, and changes that we did not make. A clock that went
+ * back does not lengthen a cool-down. */
 void aw_guard_observe(const struct aw_guard *guard, struct aw_guard_memory *memory,
                       const struct aw_guard_input *input, int64_t now_us);
 /* What may be applied of `proposed`. Any bytes may come in; what goes out is within the bounds. */

@@ -76,7 +76,7 @@ static inline double aw__guard_used(const struct aw_reading *reading, enum aw_us
     return use == AW_USE_CPU ? aw__guard_cores_used(reading) : aw__guard_memory_used(reading);
 }
 
-/* An amount that a workload can have. A cast of NaN or infinity is none. */
+/* An amount that a workload can have. NaN and infinity are not. */
 static inline bool aw__guard_sane(uint32_t resource, int64_t amount)
 {
     return amount > 0 && amount <= aw_resource_table[resource].most;

@@ -1,5 +1,5 @@
 /*
- * lifecycle.h - who may act: AWARE's Algorithm 1, with what it leaves open filled in.
+ * lifecycle.h - which controller may act: AWARE's Algorithm 1, with what it leaves open filled in.
  *
  *   INITIALIZED -> OFFLINE   bootstrapping: the fallback acts, the agent learns from its steps
  *   INITIALIZED -> ONLINE    without bootstrapping
@@ -73,7 +73,7 @@ struct aw_lifecycle_memory {
     int64_t trip_us[AW_LIFECYCLE_TRIPS_MAX]; /* ring */
     uint32_t trip_next;
     uint32_t stage;          /* enum aw_stage */
-    uint32_t stage_episodes; /* in this stage, whoever acted */
+    uint32_t stage_episodes; /* in this stage, of agent and fallback */
     uint32_t fail_streak;
     uint32_t demotions; /* for being poor or tripping, since it last got to SERVING */
     uint32_t episodes;  /* seen in all */

@@ -2,7 +2,7 @@
  * limits.h - what is left to a workload now: restarts, cool-downs, its change window, its SLO
  * budget.
  *
- * Call order: whenever somebody asks, between ticks.
+ * Call order: at any time between ticks.
  * Memory:     plain struct.
  * Threads:    reads what ticks write, and nothing that learning does.
  */
@@ -13,7 +13,7 @@
 #include "safety/watchdog.h"
 
 struct aw_limits {
-    int64_t changed_us; /* when an amount last changed, whoever changed it; AW_NEVER */
+    int64_t changed_us; /* when an amount last changed, by us or not; AW_NEVER */
     uint32_t restarts_left_grow, restarts_left_shrink; /* vertical changes in the window */
     double restart_window_s;
     /* seconds until the cool-down is over; 0: it is */

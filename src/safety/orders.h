@@ -1,13 +1,13 @@
 /*
- * orders.h - what people have ordered of one workload, as its pilot is told in a tick.
+ * orders.h - what people have ordered for one workload, as its pilot gets it in a tick.
  *
  * Memory:  plain struct; zeroed is "nothing was ordered".
  * Threads: none of its own.
  *
- * An order of a person takes the place of whoever acts. It passes the rails that keep a workload
- * safe (bounds, node, missing figures, working set), and none of those that only keep things calm
- * (steps, budgets, cool-down, dead band), nor freeze and mode: who undoes a change in the middle of
- * a crash loop wants it now.
+ * An order of a person replaces what agent or fallback propose. It passes the rails that keep a
+ * workload safe (bounds, node, missing figures, working set), and none of those that only keep
+ * things calm (steps, budgets, cool-down, dead band), nor freeze and mode: a person who undoes a
+ * change in the middle of a crash loop wants it now.
  */
 #ifndef AW_SAFETY_ORDERS_H
 #define AW_SAFETY_ORDERS_H
@@ -46,7 +46,7 @@ struct aw_orders {
     uint64_t freeze_id;   /* which order froze it; 0: none */
     uint64_t pin_id;      /* which order pins; 0: none */
     uint64_t floor_id;    /* which emergency; 0: none */
-    struct aw_plan pin;   /* `set`: proposed in place of whoever acts */
+    struct aw_plan pin;   /* `set`: proposed instead of the actor's plan */
     struct aw_plan floor; /* `set`: nothing below it is proposed */
     bool urgent;          /* the floor is an emergency that goes on; else it is being let down */
 };

@@ -7,12 +7,12 @@
  *
  *   look -> reading, score -> (the caller proposes) -> input -> rails -> apply -> advance
  *
- * Call order: fill in the rules; per step look, act, advance. Who has a sample or a clock of its
- *             own takes the pieces: aw_step_score, aw_step_input, aw_guard_observe, aw_step_pass.
+ * Call order: fill in the rules; per step look, act, advance. A caller with a sample or a clock of
+ *             its own uses the parts: aw_step_score, aw_step_input, aw_guard_observe, aw_step_pass.
  * Memory:     plain structs.
  * Threads:    pure functions of their arguments; look, act and advance ask the cluster, too.
  *
- * The trap: restarts and kills of a sample count since the look before. Who looks twice in a step
+ * The trap: restarts and kills of a sample count since the look before. Looking twice in a step
  * hides them from the rails.
  */
 #ifndef AW_SAFETY_STEP_H

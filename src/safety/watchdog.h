@@ -33,7 +33,7 @@ struct aw_watchdog_settings {
     uint32_t window;          /* steps of the agent over which violations are counted */
     double slack;             /* violations beyond the budget before it trips */
     double fallback_factor;   /* of the fallback's own share of violations, when that is more */
-    uint32_t grace;           /* steps after taking over that still belong to who acted before */
+    uint32_t grace;           /* steps after taking over that count for the former actor */
     double stale;             /* seconds after which a figure that is needed counts as missing */
     double strange;           /* distance of a state from what was trained on that is too far */
     double deadline;          /* seconds that a decision may take */
@@ -72,7 +72,7 @@ enum aw_watchdog_slo { AW_WATCHDOG_SLO_MET, AW_WATCHDOG_SLO_MISSED, AW_WATCHDOG_
 
 struct aw_watchdog_input {
     /* the step that has ended */
-    enum aw_actor last_actor; /* NOBODY: there was none, nothing is counted */
+    enum aw_actor last_actor; /* NOBODY: no step before, nothing is counted */
     enum aw_watchdog_slo last_slo;
     double
         last_extra_cost; /* over what the fallback would have cost, e.g. of ratios; NAN: unknown */
@@ -90,7 +90,7 @@ struct aw_watchdog_memory {
     double fallback_steps, fallback_missed;       /* counts that fade */
     double explore_extra[AW_EXPLORE_PIECES];      /* cost */
     uint32_t explore_missed[AW_EXPLORE_PIECES];   /* violations of exploring steps */
-    uint32_t explore_steps[AW_EXPLORE_PIECES];    /* all steps, whoever acted */
+    uint32_t explore_steps[AW_EXPLORE_PIECES];    /* all steps, of agent and fallback */
     int64_t seen_us;                              /* last step */
     int64_t until_us; /* end of the quiet time; AW_WATCHDOG_ARMED: none */
     int64_t armed_us; /* since when the agent may act again */

@@ -19,8 +19,8 @@
  *             but new and free from one.
  *
  * Books: arrivals = completions + failures of all kinds + aborted + in flight, whenever it rests.
- * The trap: DRAIN is an order, and an order is carried out by another thread. Nobody may end a
- * replica before aw__balancer_view says that the order was seen and nothing is in flight.
+ * The trap: DRAIN is an order, and an order is carried out by another thread. Do not end a replica
+ * before aw__balancer_view says that the order was seen and nothing is in flight.
  */
 #ifndef AW_CLUSTER_LOCAL_BALANCER_H
 #define AW_CLUSTER_LOCAL_BALANCER_H
@@ -65,7 +65,7 @@ struct aw__backend_view {
 /* Since new. */
 struct aw__balancer_counts {
     uint64_t arrivals, completions;
-    uint64_t refused;   /* 503: nobody was ready, or all that were could not be reached */
+    uint64_t refused;   /* 503: no replica was ready, or none could be reached */
     uint64_t lost;      /* a replica took it, or a part, and did not answer it whole */
     uint64_t timed_out; /* 504 */
     uint64_t failed;    /* answered by the replica with 5xx */
@@ -86,9 +86,9 @@ uint16_t aw__balancer_port(const struct aw__balancer *balancer);
 
 /* ON: a new replica listens on 127.0.0.1:port and perhaps, in its own time, on a Unix socket at
  * `path` (NULL or "": never), ready as soon as it answers. A path that is too long for a socket is
- * one that nobody can listen on. Both are ignored with the other modes.
- * OFF: nothing is in flight there any more. What the replica has said before is passed on all the
- * same, however slow the client; what it has not answered by then is lost. */
+ * ignored. Both are ignored with the other modes. OFF: nothing is in flight there any more. What
+ * the replica has said before is passed on all the same, however slow the client; what it has not
+ * answered by then is lost. */
 void aw__balancer_set(struct aw__balancer *balancer, uint32_t slot, enum aw__backend_mode mode,
                       uint16_t port, const char *path);
 void aw__balancer_view(const struct aw__balancer *balancer, uint32_t slot,

@@ -138,7 +138,7 @@ struct aw__mux_frame {
     uint32_t state; /* enum aw__mux_frame_state */
     uint32_t slot;
     bool leaving;        /* the replica wants no more requests */
-    bool owes;           /* somebody is owed credit that there was no room to tell of */
+    bool owes;           /* a credit message waits for room */
     bool marked;         /* looked at when the batch ends */
     int64_t deadline_us; /* ASKING */
     uint32_t in_from, in_to, out_from, out_to;
@@ -164,7 +164,7 @@ struct aw__backend {
     uint64_t order; /* the last that was carried out */
 };
 
-/* What other threads want of a slot, and what they are told. */
+/* What other threads want of a slot, and what they see of it. */
 struct aw__order {
     uint32_t mode;
     uint16_t port;
@@ -194,11 +194,11 @@ struct aw__balancer {
     _Atomic uint64_t orders;
     uint64_t orders_seen;
 
-    int64_t now_us; /* as of the batch */
+    int64_t now_us; /* of the batch */
     uint32_t turn;  /* where the next search for a replica begins */
     bool accept_due;
     bool waiting_due;            /* a replica has become ready, or a link free */
-    bool link_due;               /* somebody waits for a link that is free after the batch */
+    bool link_due;               /* a request waits for a link that is free after the batch */
     bool trunk_unread;           /* there is more to be read */
     struct aw__backend *backend; /* [slots] */
     struct aw__visitor *client_block, *clients, *client_free, *client_released;
@@ -222,7 +222,7 @@ static inline void aw__bump(_Atomic uint64_t *counter, uint64_t by)
 }
 
 bool aw__balancer_watch(struct aw__balancer *b, struct aw__handle *handle);
-/* Whether room to write on a link over a Unix socket is told; of all others it always is. */
+/* Whether epoll reports room to write on a link over a Unix socket; on TCP it always does. */
 bool aw__balancer_watch_writable(struct aw__balancer *b, struct aw__handle *handle, bool tell);
 
 /* --- balancer_client.c ------------------------------------------------------------------------ */
@@ -253,9 +253,9 @@ void aw__backend_count(struct aw__balancer *b, uint32_t slot, int by);
 void aw__backend_orders(struct aw__balancer *b);
 void aw__backend_tick(struct aw__balancer *b, uint32_t slot);
 void aw__probe_event(struct aw__balancer *b, struct aw__probe *probe, uint32_t events);
-/* Others are asked first, for a while. */
+/* Other replicas are preferred for a while. */
 void aw__backend_avoid(struct aw__balancer *b, uint32_t slot);
-/* Opens and watches a handle. False: nobody can be reached there. */
+/* Opens and watches a handle. False: the address cannot be reached. */
 bool aw__backend_connect_unix(struct aw__balancer *b, uint32_t slot, struct aw__handle *handle);
 
 /* --- balancer_meter.c ------------------------------------------------------------------------- */

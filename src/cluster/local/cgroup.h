@@ -93,8 +93,8 @@ uint32_t aw__cgroup_end(const struct aw__cgroup_tree *tree, const char *name);
 
 AW_NODISCARD enum aw_err aw__cgroup_limit_cpu(const struct aw__cgroup_tree *tree, const char *name,
                                               int64_t millicores, struct aw_diag *diag);
-/* What it gets when not everybody can have what they want: in proportion to its millicores, as
- * Kubernetes does with requests. `name` "": the whole sub-tree, beside everything else. */
+/* Its share of CPU time under contention: in proportion to its millicores, as Kubernetes does with
+ * requests. `name` "": the whole sub-tree, beside everything else. */
 AW_NODISCARD enum aw_err aw__cgroup_weigh(const struct aw__cgroup_tree *tree, const char *name,
                                           int64_t millicores, struct aw_diag *diag);
 /* Without swap, where that can be said. AW_ERR_CONFLICT: more than that is in use, and does not go

@@ -1,5 +1,6 @@
 /*
- * frame.h - where HTTP/1.1 messages begin and end, for who passes their bytes on as they are.
+ * frame.h - where HTTP/1.1 messages begin and end, for a proxy that passes their bytes on
+ * unchanged.
  *
  * A balancer that counts requests, and must know whether a connection can carry another one, needs
  * the framing of base/http1.h and nothing else of a message: what is kept of a head is a few words,
@@ -18,7 +19,7 @@
 enum aw__frame_result {
     AW__FRAME_MORE, /* not complete yet */
     AW__FRAME_OK,
-    AW__FRAME_BAD,   /* not such a message */
+    AW__FRAME_BAD,   /* malformed */
     AW__FRAME_LARGE, /* its head is too large */
     AW__FRAME_OTHER, /* HTTP, but not of the kind that is passed on: tunnels, other versions */
 };

@@ -107,8 +107,8 @@ const char *aw__replica_socket(const struct aw_local *local, const struct aw__re
                                char buf[AW_NET_UNIX_PATH_MAX]);
 /* Whether anything is left of it. */
 bool aw__replica_any(const struct aw__local_workload *workload);
-/* When nobody supervises any more: takes leave of processes that were killed at last. `ended`: all
- * of them have been; else who still runs is left. NULL is a no-op. */
+/* When supervision has ended: waits for processes that were killed last. `ended`: all of them have
+ * been; else who still runs is left. NULL is a no-op. */
 void aw__replica_reap(struct aw__local_workload *workload, bool ended);
 
 /* --- observe.c -------------------------------------------------------------------------------- */

@@ -4,10 +4,10 @@
  * The balancer measures what clients feel, waiting included. A replica that exposes a histogram of
  * its own durations (base/promtext.h) tells how much of that was inside it. A thread of its own
  * asks every replica of every workload that has such metrics, twice a second, and adds up what
- * happened from one answer to the next; who observes takes the sums, and waits for nobody. A
- * replica that does not answer in time, or not in the right form, is left out of the round.
+ * happened from one answer to the next; observe takes the sums without waiting. A replica that does
+ * not answer in time, or not in the right form, is left out of the round.
  *
- * Call order: add a workload's part before the workload is shown to others; begin once, any time;
+ * Call order: add a workload's part before other threads see the workload; begin once, any time;
  *             close and total at any time with the cluster's lock held; free before workloads are.
  * Memory:     all at add and begin.
  * Threads:    one of its own, which takes the cluster's lock for moments and never while it waits.

@@ -1,5 +1,5 @@
 /*
- * internal.h - the simulated world as data: nodes, pods, workloads; and who works on it.
+ * internal.h - the simulated world as data: nodes, pods, workloads; and which file works on what.
  *
  *   world.c      pods come and go: placement, start, rollout, restart, scale-in, faults
  *   placing.c    which nodes get the pods
@@ -162,11 +162,11 @@ struct aw__app {
 struct aw__profile {
     struct aw__app *app;
     const struct aw_load *load;
-    struct aw__pod *pods; /* [pods_max]; NULL: nobody has this index */
+    struct aw__pod *pods; /* [pods_max]; NULL: the index is free */
     uint32_t pods_max;
     uint32_t first_pod; /* reference model: in the world's array of pods */
     uint32_t life;      /* how many had this index before */
-    uint32_t next_free; /* of the indices that nobody has */
+    uint32_t next_free; /* of the free indices */
     uint32_t replicas, replicas_max;
     double cores, memory_mib;
 };
@@ -198,7 +198,7 @@ struct aw_sim {
         *histogram; /* [workloads_max]: latencies of the step; reference only */
 };
 
-/* libm's fmin and fmax are calls, for the sake of NaN, of which there is none here. */
+/* libm's fmin and fmax are calls because of NaN, which does not occur here. */
 static inline double aw__min(double a, double b)
 {
     return a < b ? a : b;
