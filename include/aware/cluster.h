@@ -6,7 +6,7 @@
  * Threads:    one owner per cluster.
  *
  * Missing is missing, never zero: a figure that was not measured has `at_us` AW_NEVER and value 0,
- * and nobody may read the value without looking at the time. A decision that shrinks something on
+ * and no code may read the value without looking at the time. A decision that shrinks something on
  * missing or stale figures is a bug.
  */
 #ifndef AWARE_CLUSTER_H
@@ -69,8 +69,8 @@ struct aw_sample {
     struct aw_figure latency_us_p95;
     struct aw_figure latency_us_p99;
     struct aw_figure latency_us_mean;
-    /* Of that, inside replicas by their own metrics; for people. Nobody decides on it: what clients
-     * feel has the waiting before a replica in it. */
+    /* Of that, inside replicas by their own metrics; for people. No controller decides on it: what
+     * clients feel has the waiting before a replica in it. */
     struct aw_figure inside_us_p50;
     struct aw_figure inside_us_p99;
 

@@ -82,9 +82,9 @@ struct aw_env_factory {
 };
 #define AW_ENV_SETTINGS_BYTES_MAX 8192u
 
-/* Environments that live elsewhere are named by an address, SCHEME://...; whoever can reach them
- * is told to the registry once, before threads are made. What `find` returns lives as long as the
- * process, and its spec's name is the address. No slot is ever NULL. */
+/* Environments that live elsewhere are named by an address, SCHEME://...; register a way to reach
+ * them once, before threads are made. What `find` returns lives as long as the process, and its
+ * spec's name is the address. No slot is ever NULL. */
 struct aw_env_elsewhere {
     enum aw_err (*find)(const char *address, const struct aw_env_factory **ret_factory,
                         struct aw_diag *diag);
@@ -104,7 +104,7 @@ AW_NODISCARD enum aw_err aw_env_find(const char *name, const struct aw_env_facto
 AW_NODISCARD enum aw_err aw_env_make(const char *name, struct aw_env *ret_env,
                                      struct aw_diag *diag);
 /* Finds and makes with options, each "key=value", laid over the defaults; `alloc` outlives it.
- * AW_ERR_CONFIG: there is no such option, or not with such a value. */
+ * AW_ERR_CONFIG: an unknown option, or a value it cannot have. */
 AW_NODISCARD enum aw_err aw_env_make_with(const char *name, const char *const *pairs,
                                           size_t pair_count, const struct aw_alloc *alloc,
                                           struct aw_env *ret_env, struct aw_diag *diag);

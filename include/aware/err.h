@@ -5,7 +5,7 @@
  * return `enum aw_err` and must be checked. Bugs are not errors: they are AW_ASSERT, on in release.
  * Libraries never print and never exit; they fill the diagnostic and return.
  *
- * Threads: no shared state. A diagnostic belongs to whoever passed it in.
+ * Threads: no shared state. A diagnostic belongs to the caller.
  */
 #ifndef AWARE_ERR_H
 #define AWARE_ERR_H

@@ -9,7 +9,7 @@
  * Threads: nothing here changes.
  *
  * The trap: a row that is not common is not in every cluster. Where its bounds are 0 and 0 it is
- * left alone, and an amount of 0 means that nobody knows it.
+ * left alone, and an amount of 0 means unknown.
  */
 #ifndef AWARE_RESOURCE_H
 #define AWARE_RESOURCE_H

@@ -1,5 +1,6 @@
 /*
- * stage.h - how far a workload's policy has come (AWARE Alg. 1), and who acted in a step.
+ * stage.h - how far a workload's policy has come (AWARE Alg. 1), and which controller acted in a
+ * step.
  *
  * Memory:  names are static.
  * Threads: pure functions of their arguments.
@@ -17,7 +18,7 @@
     X(OFFLINE,      "offline")                                                                     \
     X(ONLINE,       "online")                                                                      \
     X(SERVING,      "serving")
-/* Who acted. */
+/* Which controller acted. */
 /*     id            name  */
 #define AW_ACTOR_MAP(X)                                                                            \
     X(FALLBACK,     "fallback")                                                                    \

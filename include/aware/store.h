@@ -1,5 +1,5 @@
 /*
- * store.h - where trajectories are kept: every finished step of every workload, for good.
+ * store.h - where trajectories are kept: every finished step of every workload, durably.
  *
  * Call order: aw_store_open, then append per step and read in between, aw_store_close. Appends of
  *             one tick may stand between begin and commit: one transaction instead of many.
@@ -142,7 +142,7 @@ struct aw_store_ops {
                             uint32_t max, struct aw_store_episode *ret, uint32_t *ret_count,
                             struct aw_diag *diag);
     /* Visits the rows at `picks`, which ascend by rank and are all below the number of rows; the
-     * visitor is told which pick it is by the order of calls. */
+     * visitor is called in the order of the picks. */
     enum aw_err (*pick)(void *self, const char *workload, const struct aw_store_pick *picks,
                         uint32_t count, aw_store_visit *visit, void *ctx, struct aw_diag *diag);
     /* By workload's name, then episode, then step. */
@@ -197,8 +197,8 @@ AW_NODISCARD enum aw_err aw_store_open(struct aw_store *store, const char *url,
                                        const struct aw_alloc *alloc, struct aw_diag *diag);
 void aw_store_close(struct aw_store *store); /* zeroes it; a zeroed one is a no-op */
 
-/* AW_ERR_DIVERGED: a number is not finite (figures may be NAN). AW_ERR_RANGE: a name, shape, stage
- * or actor that is none. AW_ERR_CONFLICT: another row has this key. AW_ERR_LIMIT: memory is full of
+/* AW_ERR_DIVERGED: a number is not finite (figures may be NAN). AW_ERR_RANGE: an invalid name,
+ * shape, stage or actor. AW_ERR_CONFLICT: another row has this key. AW_ERR_LIMIT: memory is full of
  * latest episodes, or the row is larger than it was made for. Nothing was stored then. A zero
  * reward or figure loses its sign. Keys may come in any order; ascending is quickest. */
 AW_NODISCARD enum aw_err aw_store_append(struct aw_store *store, const struct aw_store_row *row,

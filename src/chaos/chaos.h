@@ -3,10 +3,10 @@
  * from one seed, with faults at every seam and promises that are looked at after every tick.
  *
  * A world is a simulated cluster that lies, a store that refuses, a disk that breaks, a clock that
- * jumps, people who order, policies that want to hurt, and in the middle of it, as it is shipped:
- * loop, pilots, guard, watchdog, desk, audit log. Which faults a world has and how often is
- * drawn from its seed, so worlds differ in kind, not in detail alone (swarm testing: Groce et al.,
- * ISSTA 2012).
+ * jumps, people who give orders, harmful policies, and in the middle of it, as shipped: loop,
+ * pilots, guard, watchdog, desk, audit log. Which faults a world has and how often is drawn from
+ * its seed, so worlds differ in kind, not in detail alone (swarm testing: Groce et al., ISSTA
+ * 2012).
  *
  * Invariants are judged from outside: by what the cluster was shown and told, what the disk holds,
  * what was acknowledged. Nothing here asks the guard what it thinks is right; the rules are written
@@ -167,7 +167,7 @@ struct aw_chaos_config {
     bool again;         /* live it twice, and compare */
     bool external;      /* agents are other processes, and as bad as they come */
 
-    /* Every line of the story; NULL: nobody listens. */
+    /* Called with every line of the story; may be NULL. */
     void (*trace)(void *ctx, const char *line);
     void *ctx;
 };
@@ -177,7 +177,7 @@ struct aw_chaos_failure {
     uint32_t tick;
     char workload[AW_STORE_NAME_MAX]; /* "": not about one */
     char text[512];                   /* what was seen */
-    char account[2048];               /* of the decision; "": there is none */
+    char account[2048];               /* of the decision; "": none */
 };
 
 struct aw_chaos_result {

@@ -45,7 +45,7 @@ struct aw__chaos_seen {
     int64_t after[AW_RESOURCES]; /* once this tick was over */
 };
 
-/* A change that the loop made, or saw that somebody had made. */
+/* A change that the loop made, or saw from outside. */
 struct aw__chaos_change {
     int64_t t_us;
     uint32_t tick;
@@ -85,7 +85,7 @@ struct aw__chaos_workload {
     float base[AW_ACTION_DIM], reach[AW_ACTION_DIM];
 
     /* the cluster's side */
-    int64_t real[AW_RESOURCES]; /* wanted, whatever anybody was shown */
+    int64_t real[AW_RESOURCES]; /* truly wanted, whatever samples showed */
     uint64_t version, known_version;
     struct aw_sample past[AW__CHAOS_PAST];
     struct aw_pod past_pods[AW__CHAOS_PAST][AW__CHAOS_PODS_MAX];
@@ -122,7 +122,7 @@ struct aw__chaos_workload {
     bool has_decision;
 };
 
-/* Somebody on the other end of a wire. */
+/* An agent at the other end of a wire. */
 struct aw__chaos_agent {
     uint64_t ticket; /* 0: it is not there */
     uint64_t asked;  /* id of the last question that it fetched */
@@ -146,7 +146,7 @@ struct aw__chaos_order {
     int64_t target[AW_RESOURCES];
 };
 
-/* What a decision changed, for who undoes it. */
+/* What a decision changed, to undo it. */
 struct aw__chaos_deed {
     uint64_t id;
     uint32_t workload, set;
@@ -178,8 +178,8 @@ struct aw__chaos {
     struct aw_loop *loop;
     bool down;        /* could not start yet */
     bool fresh;       /* has not ticked since it started */
-    uint32_t dead_in; /* calls of anybody until kill -9 strikes; 0: it does not */
-    bool dead;        /* whatever it still does reaches nobody */
+    uint32_t dead_in; /* calls of any kind until kill -9 strikes; 0: never */
+    bool dead;        /* whatever it still does has no effect */
 
     /* clocks: now is the simulator's, and these */
     int64_t ahead_us;   /* that slow calls took in this tick */
@@ -227,12 +227,12 @@ static inline bool aw__chaos_on(const struct aw__chaos *world, uint32_t fault, u
 {
     return world->until[fault][w] > world->tick;
 }
-/* On for anybody: faults that have no workload use the first. */
+/* On for any workload: faults without one use the first. */
 static inline bool aw__chaos_any(const struct aw__chaos *world, uint32_t fault)
 {
     return aw__chaos_on(world, fault, 0);
 }
-/* Somebody calls somebody: kill -9 may strike here. */
+/* A call from one part to another: kill -9 may strike here. */
 void aw__chaos_seam(struct aw__chaos *world);
 bool aw__chaos_chance(struct aw__chaos *world, double share);
 int64_t aw__chaos_now_us(const struct aw__chaos *world);
@@ -260,17 +260,17 @@ void aw__chaos_spite_over(struct aw__chaos *world);
 /* A stopwatch by which agents take as long to answer as they are made to. */
 void aw__chaos_stopwatch(struct aw__chaos *world);
 
-/* chaos_external.c: agents that are somebody else's, in a world that has them */
+/* chaos_external.c: external agents, in a world that has them */
 AW_NODISCARD enum aw_err aw__chaos_external_make(struct aw__chaos *world, struct aw_diag *diag);
 void aw__chaos_external_free(struct aw__chaos *world);
-void aw__chaos_external_tick(struct aw__chaos *world); /* before a tick: who comes and goes */
+void aw__chaos_external_tick(struct aw__chaos *world); /* before a tick: agents come and go */
 void aw__chaos_external_check(struct aw__chaos *world, uint32_t w,
                               const struct aw_decision *decision);
 
 /* chaos_cluster.c, chaos_store.c */
 struct aw_cluster aw__chaos_cluster(struct aw__chaos *world);
 void aw__chaos_store_wrap(struct aw__chaos *world);
-/* Somebody else than the loop makes it so. Zeros stay as they are. */
+/* Changes the workload behind the loop's back. Zeros leave an amount unchanged. */
 void aw__chaos_interfere(struct aw__chaos *world, uint32_t w, const int64_t *amount);
 
 /* chaos_people.c */
@@ -280,12 +280,12 @@ bool aw__chaos_order_stands(const struct aw__chaos *world, uint64_t id, uint32_t
 void aw__chaos_people_check(struct aw__chaos *world, uint32_t w,
                             const struct aw_decision *decision);
 
-/* chaos_policy.c: somebody hands in a policy, between ticks, or takes one back */
+/* chaos_policy.c: a person hands in a policy, between ticks, or takes one back */
 void aw__chaos_policy(struct aw__chaos *world);
 void aw__chaos_policy_check(struct aw__chaos *world, uint32_t w,
                             const struct aw_decision *decision);
 
-/* chaos_check.c: before the cluster does what it is told */
+/* chaos_check.c: before the cluster carries out a plan */
 void aw__chaos_check_apply(struct aw__chaos *world, uint32_t w, const struct aw_plan *plan);
 /* Counts what would have been broken, had the proposal gone to the cluster as it was. */
 void aw__chaos_check_proposal(struct aw__chaos *world, uint32_t w, const struct aw_plan *plan);

@@ -2,8 +2,8 @@
  * agents.h - the door of a run for agents of other processes: an exchange, and the gRPC service
  * in front of it.
  *
- * Call order: open, hand the exchange to whoever makes the loop, wait if one likes, close after the
- *             loop is gone or while nobody ticks.
+ * Call order: open, pass the exchange to the loop, wait if wanted, close after the loop is freed or
+ *             while it does not tick.
  * Memory:     all at open; the server's per call.
  * Threads:    the server's and the service's own.
  */
@@ -17,7 +17,7 @@
 
 struct aw__agents; /* opaque */
 
-/* NULL without failure: no workload admits such an agent, and nobody asked for a door. */
+/* NULL without failure: no workload admits an external agent, and no address was asked for. */
 AW_NODISCARD enum aw_err aw__agents_open(struct aw__agents **ret,
                                          const struct aw_daemon_config *config, struct aw_log *log,
                                          struct aw_diag *diag);

@@ -1,5 +1,5 @@
 /*
- * config.h - what a run is: workloads, cluster, time, where it is kept, who may come in.
+ * config.h - what a run is: workloads, cluster, time, where it is kept, which doors are open.
  *
  * Call order: zero it, aw_profile_set_init, files, workloads; then a session (session.h). Where a
  *             workload of the files is changed, that is between files and workloads. deinit ends
@@ -8,7 +8,7 @@
  * Threads:    single owner.
  *
  * Nothing here knows of a command line, and nothing here prints: what is odd in a file goes to a
- * callback of who reads it, what can be lived with to a log.
+ * callback of the caller, what can be lived with to a log.
  */
 #ifndef AW_DAEMON_CONFIG_H
 #define AW_DAEMON_CONFIG_H
@@ -48,7 +48,7 @@ struct aw_daemon_config {
     double step_s;
     double speed; /* simulated over real time; INFINITY: as fast as it goes */
     bool twin;
-    bool daemon; /* for good, with a socket */
+    bool daemon; /* without end, with a socket */
     bool audit;  /* with an audit log and a journal */
     bool fresh;  /* what is kept is forgotten first */
     uint32_t thread_count;
@@ -69,8 +69,8 @@ AW_NODISCARD enum aw_err aw_daemon_config_files(struct aw_daemon_config *config,
                                                 const uint64_t *seed,
                                                 struct aw_profile_report *report,
                                                 struct aw_diag *diag);
-/* Workloads, loads and models of what was read. A model that cannot be used is told of in the log:
- * its workloads learn from nothing. `threads` 0: one per processor. */
+/* Workloads, loads and models of what was read. A model that cannot be used is logged: its
+ * workloads learn from nothing. `threads` 0: one per processor. */
 AW_NODISCARD enum aw_err aw_daemon_config_workloads(struct aw_daemon_config *config,
                                                     uint32_t threads, struct aw_log *log,
                                                     struct aw_diag *diag);

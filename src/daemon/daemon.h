@@ -1,8 +1,8 @@
 /*
- * daemon.h - `aware run --daemon`: a run for good, with people in it.
+ * daemon.h - `aware run --daemon`: a run without end, with people in it.
  *
  * Memory:  the daemon's own, until it ends.
- * Threads: steps on one, the API on others; signals are for the caller's.
+ * Threads: steps on one, the API on other threads; the caller's thread takes signals.
  */
 #ifndef AW_DAEMON_DAEMON_H
 #define AW_DAEMON_DAEMON_H

@@ -3,7 +3,7 @@
  * in the place of these, session.c has the parts of a session that both need.
  *
  * Memory:  a daemon is one block.
- * Threads: `kept` and what is told belong to the thread that steps once it runs; `done` and
+ * Threads: once it runs, `kept` and the counts belong to the thread that steps; `done` and
  *          `ticked_us` are read by the one that waits.
  */
 #ifndef AW_DAEMON_DAEMON_INTERNAL_H
@@ -25,9 +25,9 @@ struct aw__daemon {
     struct aw_tick_timing timing;
     struct aw__map *map; /* NULL: none */
 
-    uint32_t stages[AW_STAGE_COUNT]; /* workloads in each, as of the last step */
-    uint64_t store_failures;         /* as of the last step */
-    uint64_t orders, saved_orders;   /* taken; as of the last save */
+    uint32_t stages[AW_STAGE_COUNT]; /* workloads in each, after the last step */
+    uint64_t store_failures;         /* after the last step */
+    uint64_t orders, saved_orders;   /* taken; at the last save */
     int64_t status_us;               /* when systemd was last told */
     bool audit_ails, store_ails, save_ails;
 
@@ -37,9 +37,9 @@ struct aw__daemon {
     _Atomic bool done;
 };
 
-/* The parts of aw_session_open, for who puts other settings in the place of these: a job of the
- * config, beside a desk or NULL; its state from the last save; a new desk; the two brought
- * together; the load of real processes from where the job is. */
+/* The parts of aw_session_open, for a reload of the settings: a job of the config, beside a desk or
+ * NULL; its state from the last save; a new desk; the two brought together; the load of real
+ * processes from where the job is. */
 AW_NODISCARD enum aw_err aw__session_job(struct aw_session *session, struct aw_desk *desk,
                                          struct aw_job **ret_job, struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw__session_reload(struct aw_session *session, struct aw_job *job,
@@ -57,7 +57,7 @@ void aw__due_wait(int64_t *due_us, const struct aw_daemon_config *config, const 
  * step was due. */
 void aw__session_wait_on(const struct aw_session *session, const _Atomic int *hangup);
 
-/* State and views. A failure is told in the log. */
+/* State and views. A failure is logged. */
 enum aw_err aw__daemon_save(struct aw__daemon *daemon, struct aw_diag *diag);
 
 /* Reads the files anew and takes over what they say, between two steps. What cannot be taken over

@@ -1,6 +1,6 @@
 /*
  * doors.h - what every daemon of this program does alike: its log, its state directory and what is
- * recorded there, the doors by which others come in.
+ * recorded there, the doors by which people and programs come in.
  *
  * Call order: log, door_read, lock, record_open; doors_open once an API is there, doors_close
  *             before it goes.
@@ -31,7 +31,7 @@ AW_NODISCARD enum aw_err aw_daemon_lock(const char *dir, bool private, int *ret_
 void aw_daemon_mend(const char *path, struct aw_log *log);
 
 /* The audit log and the journal of a state directory. What a crash has left of an entry is cut off,
- * and that is told in the log. */
+ * and that is logged. */
 struct aw_daemon_record {
     const char *state;
     bool virtual_time; /* as aw_desk_config has it */
@@ -58,7 +58,7 @@ AW_NODISCARD enum aw_err aw_doors_open(struct aw_doors *doors, struct aw_api *ap
                                        const char *socket, const struct aw_listen_auth *door,
                                        const struct aw_listen_auth *probes, struct aw_diag *diag);
 void aw_doors_close(struct aw_doors *doors); /* a zeroed one is a no-op */
-/* One line with the page's address; nothing where there is none. */
+/* One line with the page's address; nothing without a page. */
 void aw_doors_tell(const struct aw_doors *doors, const struct aw_listen_auth *door,
                    struct aw_log *log);
 

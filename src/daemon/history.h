@@ -87,10 +87,10 @@ void aw_history_deinit(struct aw_history *history);
  * log: the number of events that were added. */
 uint32_t aw_history_step(struct aw_history *history, const struct aw_daemon_config *ask,
                          const struct aw_job_step *step, const struct aw_job_view *view);
-/* What is said of the cluster itself at `at_us`; once per step. */
+/* Figures of the cluster itself at `at_us`; once per step. */
 uint32_t aw_history_cluster(struct aw_history *history, const struct aw_daemon_config *ask,
                             int64_t at_us);
-/* The nth event from the last; NULL: there is none, or it is forgotten. */
+/* The nth event from the last; NULL: no such event, or it is forgotten. */
 const struct aw_history_event *aw_history_event(const struct aw_history *history,
                                                 uint64_t nth_from_last);
 

@@ -3,7 +3,7 @@
  *
  * Replicas run in control groups of this machine behind balancers (cluster/local.h); the load that
  * the files describe is sent for real (load/drive.h), from a thread per workload. Time may run
- * faster for who controls them and for the load (cluster/time_scale.h).
+ * faster for controllers and for the load (cluster/time_scale.h).
  *
  * Call order: open, ready, load_begin, steps of a job over `cluster`, load_end, close. After any
  *             failure: close.
@@ -33,8 +33,8 @@ struct aw__local_load {
     bool made;
 };
 
-/* What replicas of one workload have measured their work by (`aware-workload --costs`): handed on
- * from close to the next open, so that who is compared has done the same work. Zeroed: nothing. */
+/* What replicas of one workload have measured their work by (`aware-workload --costs`): passed from
+ * close to the next open, so that compared runs do the same work. Zeroed: nothing. */
 #define AW__LOCAL_COSTS_MAX 4096u /* bytes */
 struct aw_local_costs {
     char bytes[AW__LOCAL_COSTS_MAX];
@@ -69,11 +69,11 @@ AW_NODISCARD enum aw_err aw_local_run_ready(struct aw_local_run *run, struct aw_
 AW_NODISCARD enum aw_err aw_local_run_load_begin(struct aw_local_run *run, int64_t from_us,
                                                  uint64_t steps, uint64_t seed,
                                                  struct aw_diag *diag);
-/* What is under way is dropped. A no-op where there is none. */
+/* Drops requests under way. A no-op without a load. */
 AW_NODISCARD enum aw_err aw_local_run_load_end(struct aw_local_run *run, struct aw_diag *diag);
 
-/* Ticks of the job until `steps` have ended or it is stopped; `sink` is told of each. A step that
- * took longer than it should is not made up for. */
+/* Ticks of the job until `steps` have ended or it is stopped; `sink` is called for each. A step
+ * that took too long is not made up for. */
 AW_NODISCARD enum aw_err aw_local_run_steps(struct aw_local_run *run, struct aw_job *job,
                                             uint64_t steps, aw_job_sink *sink, void *ctx,
                                             struct aw_diag *diag);

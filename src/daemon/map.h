@@ -18,7 +18,7 @@ struct aw__map; /* opaque */
 
 /* The model is the first that a workload names and that can be read; workloads that name another
  * one, or see and act otherwise than it was taught, are left out. Without one, or without memory,
- * the API is told what is missing, and the daemon goes on: `*ret` NULL. */
+ * the API says what is missing, and the daemon goes on: `*ret` NULL. */
 void aw__map_open(struct aw_daemon_config *config, struct aw_log *log, struct aw_api *api,
                   struct aw__map **ret);
 void aw__map_close(struct aw__map *map); /* the API shows it no more; NULL is a no-op */

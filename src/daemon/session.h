@@ -4,7 +4,7 @@
  * Call order: the caller sets config, log, stop, and lock_fd to -1; open, begin, then steps of the
  *             job, each followed by wait; save where it is due. close ends any state of it.
  * Memory:     sized by the config.
- * Threads:    single owner; `stop` and `hangup` are written by others.
+ * Threads:    single owner; other threads and handlers write `stop` and `hangup`.
  *
  * The cluster is simulated, or consists of processes of this machine; everything else is the same.
  * A simulation that is resumed goes on as if it had never ended. Real processes begin anew, as many
@@ -21,13 +21,13 @@
 struct aw_session {
     struct aw_daemon_config config; /* the session's: close deinits it */
     struct aw_log *log;             /* borrowed */
-    const _Atomic int *stop;        /* not 0: whoever waits returns; borrowed */
+    const _Atomic int *stop;        /* not 0: waiting ends; borrowed */
     struct aw_job *job;
     struct aw_local_run *local; /* NULL: the cluster is simulated */
     struct aw_store store;
     struct aw_history history;
     struct aw_desk *desk;          /* NULL: no audit log */
-    struct aw_tick_timing *timing; /* borrowed; NULL: nobody measures */
+    struct aw_tick_timing *timing; /* borrowed; NULL: not measured */
     struct aw__agents *agents;     /* their door (agents.h); NULL: none */
     bool resumed;
     uint64_t steps_before;      /* of earlier sessions */

@@ -1,6 +1,6 @@
 /*
  * desk.h - the control loop with people in it: it keeps the audit log and the journal, carries
- * orders in, and lets others look while the loop works.
+ * orders in, and lets other threads look while the loop works.
  *
  * It is the desk beside a loop (loop.h). What a tick has decided goes to the audit log, with one
  * write and one sync for all workloads, before any of it is done. A log that cannot be written
@@ -33,13 +33,13 @@ struct aw_desk_config {
     double proposal_s;    /* for which a proposal waits for approval; 0: AW_DESK_PROPOSAL_S */
     double undo_freeze_s; /* for which an undone workload stays frozen; 0: _UNDO_FREEZE_S */
     double pin_s;         /* for which an order is tried; 0: _PIN_S */
-    /* A change that is not in the log yet, as the JSON of its entry; NULL: nobody is told. */
+    /* A change that is not in the log yet, as the JSON of its entry; may be NULL. */
     void (*unwritten)(void *ctx, const char *entry);
     void *unwritten_ctx;
     bool virtual_time; /* steps may be lived again after a resume: entries up to the log's last
                              time are checked against it, not written twice */
 };
-/* What people are told while nothing can be written down. */
+/* The message to people while nothing can be written down. */
 #define AW_DESK_HELD          "nothing is changed but growth on a missed SLO"
 #define AW_DESK_PROPOSAL_S    3600.0
 #define AW_DESK_UNDO_FREEZE_S 1800.0
@@ -110,13 +110,13 @@ AW_NODISCARD enum aw_err aw_desk_order(struct aw_desk *desk, const struct aw_ord
 /* Hands in a policy, as the text of a file (pilot.h), for the workload that `order` names; reason
  * and by are taken from it too. Its text and the order are in the log when this returns, and the
  * workload's next decision begins to watch it. AW_ERR_FORMAT, AW_ERR_CONFIG: no policy, or not one
- * for this workload. AW_ERR_EXISTS: it has that one. AW_ERR_CONFLICT: not now. The others as order.
+ * for this workload. AW_ERR_EXISTS: it has that one. AW_ERR_CONFLICT: not now. Otherwise as order.
  * After a failure nothing has changed. What is found only when it is tried becomes an outcome. */
 AW_NODISCARD enum aw_err aw_desk_propose(struct aw_desk *desk, const struct aw_order *order,
                                          const char *text, size_t size, int64_t now_us,
                                          uint64_t *ret_id, struct aw_diag *diag);
 
-/* Looking. lock, then as many of the others as wanted, then unlock. */
+/* Looking. lock, then any of the calls below, then unlock. */
 void aw_desk_lock(struct aw_desk *desk);
 void aw_desk_unlock(struct aw_desk *desk);
 uint32_t aw_desk_count(const struct aw_desk *desk); /* slots; some may be empty */

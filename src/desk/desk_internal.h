@@ -43,7 +43,7 @@ struct aw__outcome {
     enum aw_err err;
 };
 
-#define AW__LATE_MAX  1024u /* changes that wait for the log; more are told and counted alone */
+#define AW__LATE_MAX  1024u /* changes that wait for the log; more are only reported and counted */
 #define AW__LATE_TICK 16u   /* of them are entered in one tick: each is a sync */
 
 /* A change that was carried out while the log could not be written. */
@@ -107,7 +107,7 @@ AW_NODISCARD enum aw_err aw__desk_members(const struct aw_audit_entry *entry, js
 AW_NODISCARD enum aw_err aw__desk_take(struct aw_desk *desk, struct aw_order *order,
                                        const char *text, int64_t now_us, uint64_t *ret_id,
                                        struct aw_diag *diag);
-/* What became of entry `of`, by order `order` (0: none), is told at the end of the tick. */
+/* The outcome of entry `of`, by order `order` (0: none), is written at the end of the tick. */
 void aw__desk_outcome(struct aw_desk *desk, const struct aw__seat *seat, uint64_t of,
                       uint64_t order, enum aw_err result);
 

@@ -32,7 +32,7 @@ json_t *aw_explanation_json(const struct aw_pilot_config *config,
                             const struct aw_decision *decision);
 /* The same as text without white space, keys sorted; the caller frees it. NULL: no memory. */
 char *aw_explanation_text(const struct aw_pilot_config *config, const struct aw_decision *decision);
-/* What an audit entry keeps of it: who, from what to what, why, in under
+/* What an audit entry keeps of it: the actor, from what to what, why, in under
  * AW_EXPLANATION_BRIEF_MAX bytes of text. `from` and `to` name all three amounts, `changed` those
  * that differ; `recommended` is there where more was recommended than may be done. */
 #define AW_EXPLANATION_BRIEF_MAX 2560u
@@ -61,10 +61,10 @@ struct aw_explanation_noted {
     uint8_t answered, restoring;
 };
 void aw_explanation_note(struct aw_explanation_noted *noted, const struct aw_decision *decision);
-/* Whether a decision is worth keeping: it changes something, or who decides, or the stage, or what
- * holds it back, is not as in `before` (NULL: it is the first). A difference that is not worth a
- * restart comes and goes with every tick and is none. Nor is it one that the fallback has not
- * looked at an amount again yet: what it said of it last still stands. */
+/* Whether a decision is worth keeping: it changes something, or actor, stage or what holds it back
+ * differ from `before` (NULL: it is the first). Two differences do not count: one that is not worth
+ * a restart, which comes and goes with every tick; and that the fallback has not looked at an
+ * amount again yet, since its last word still stands. */
 bool aw_explanation_notable(const struct aw_explanation_noted *before,
                             const struct aw_decision *decision);
 
@@ -94,13 +94,13 @@ struct aw_explanation_snapshot {
 };
 
 /* Takes the decision again from its moment. `ret_text`, freed by the caller, is what
- * aw_explanation_text says of it now. AW_ERR_FORMAT: the moment is not one of such a pilot. */
+ * aw_explanation_text says of it now. AW_ERR_FORMAT: not a snapshot of a pilot with this config. */
 AW_NODISCARD enum aw_err aw_explanation_replay(const struct aw_explanation_snapshot *moment,
                                                const struct aw_alloc *alloc, char **ret_text,
                                                struct aw_diag *diag);
 
 /* Which inputs moved a decision: each figure by itself a little more and a little less, everything
- * else as it was, and what whoever acted would have proposed then. */
+ * else as it was, and what the actor would have proposed then. */
 struct aw_explanation_push {
     const char *input;         /* "arrivals_per_s" */
     double value;              /* as it was; NAN: it was missing, and nothing was tried */
@@ -121,9 +121,9 @@ AW_NODISCARD enum aw_err aw_explanation_predict(const struct aw_explanation_snap
                                                 struct aw_pilot_forecast *ret,
                                                 struct aw_diag *diag);
 
-/* All that is told on demand alone: `predicted` (SLO and cost before and after), `reasons` (which
- * inputs moved it most), `policy` (its numbers, where it has names for them), `replayed` (whether
- * taking the decision again gives `recorded`; NULL: not compared). */
+/* All that is computed only on demand: `predicted` (SLO and cost before and after), `reasons`
+ * (which inputs moved it most), `policy` (its numbers, where it has names for them), `replayed`
+ * (whether taking the decision again gives `recorded`; NULL: not compared). */
 AW_NODISCARD enum aw_err aw_explanation_detail(const struct aw_explanation_snapshot *moment,
                                                const char *recorded, const struct aw_alloc *alloc,
                                                json_t **ret_json, struct aw_diag *diag);

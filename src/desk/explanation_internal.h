@@ -4,7 +4,7 @@
 
 #include "desk/explanation.h"
 
-/* An object as it is built: memory that runs out is looked at once, at the end. */
+/* A JSON object under construction: failed allocations are checked once, at the end. */
 struct aw__told {
     json_t *object;
     bool failed;

@@ -50,7 +50,7 @@ AW_NODISCARD enum aw_err aw_journal_put(struct aw_journal *journal, uint64_t id,
                                         const char *config, const void *moment, size_t moment_bytes,
                                         struct aw_diag *diag);
 /* The number of a config, which is kept once. It is good in this group, and in later ones if this
- * one is committed: whoever puts many decisions under one need not tell it again and again. */
+ * one is committed: many decisions can share one. */
 AW_NODISCARD enum aw_err aw_journal_config(struct aw_journal *journal, const char *config,
                                            int64_t *ret_number, struct aw_diag *diag);
 /* As put, under a config by its number. */

@@ -1,9 +1,9 @@
 /*
- * policy_view.h - what is told of a workload's policies, from what was kept of its decisions.
+ * policy_view.h - a workload's policies, from what was kept of its decisions.
  *
- * A running daemon and what a stopped one left tell it from the same two things: the account of the
- * latest decision, and the moment of the latest one that is in the journal. Policies change only
- * with decisions that are kept, so the texts are those of now; ids say so.
+ * A running daemon and the state of a stopped one are read the same way, from two things: the
+ * account of the latest decision, and the moment of the latest one that is in the journal. Policies
+ * change only with decisions that are kept, so the texts are those of now; ids say so.
  *
  * Memory:  texts are malloc'd: aw_policy_texts_deinit. JSON is jansson's.
  * Threads: none of its own. Nothing here touches a pilot that is at work.

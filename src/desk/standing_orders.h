@@ -7,7 +7,7 @@
  * of the book, the workload's name and the time.
  *
  * Call order: init; apply for every order, in the order of the log; done when a pin was carried
- *             out; orders whenever somebody decides; deinit.
+ *             out; orders before each decision; deinit.
  * Memory:     one block at init; apply never allocates. Full is AW_ERR_LIMIT: nothing is dropped.
  * Threads:    single owner.
  */
@@ -27,7 +27,7 @@
 #define AW_ORDER_BY_MAX                64u
 #define AW_FOR_EVER                    INT64_MAX
 
-/* Whom an order is about. */
+/* The workload of an order. */
 enum aw_order_scope { AW_SCOPE_WORKLOAD, AW_SCOPE_NAMESPACE, AW_SCOPE_ALL };
 extern const char *const aw_order_scope_names[]; /* "workload", "namespace", "all", NULL */
 
@@ -53,7 +53,7 @@ struct aw_order {
     struct aw_plan plan;          /* UNDO, APPROVE: what is to be; EMERGENCY: the floor */
     struct aw_order_policy policy; /* PROPOSE */
     char reason[AW_ORDER_REASON_MAX];
-    char by[AW_ORDER_BY_MAX]; /* who gave it */
+    char by[AW_ORDER_BY_MAX]; /* the user who gave it */
 };
 
 /* As members of an audit entry, and back. from_json refuses what is no order: AW_ERR_FORMAT with

@@ -46,7 +46,7 @@ AW_NODISCARD enum aw_err aw_adapt_run(const struct aw_pretrain_config *config, u
 
 /* Mean of the last points, whatever is judged of them. */
 struct aw_pretrain_score aw_adapt_converged(const struct aw_adapt_point *point, uint32_t episodes);
-/* `best` becomes what this learner converged to, where that is better; zeroed, it is nobody's yet.
+/* `best` becomes what this learner converged to, where that is better; zeroed: of no learner yet.
  * All learners of one application and one seed make its converged. */
 void aw_adapt_best(struct aw_pretrain_score *best, const struct aw_adapt_point *point,
                    uint32_t episodes);

@@ -40,7 +40,7 @@ const struct aw_known_apps *aw_embed_known(const struct aw_embed *embed); /* met
 struct aw_embed_from {
     uint32_t episodes;
     uint32_t newest;  /* episode of the store that was looked at, the latest that has ended */
-    bool by_fallback; /* lived by the fallback alone; else by whoever acted */
+    bool by_fallback; /* lived by the fallback alone; else by either controller */
 };
 #define AW_EMBED_ALL (-1)
 

@@ -1,6 +1,6 @@
 /*
- * load_forecast.h - what a learner that is to cope without a meta-learner may be told besides its
- * state: a forecast of the load, and what the present allocation did under such a load before.
+ * load_forecast.h - two more inputs for a learner without a meta-learner: a forecast of the load,
+ * and what the present allocation did under a similar load before.
  *
  * The forecast is ARIMA(2,1,0) of the logarithm of the load, fitted as it goes by recursive least
  * squares that forgets slowly. The table has, for bins of cores and of load per core, the mean SLO

@@ -1,6 +1,6 @@
 /*
- * mpi_team.h - processes that were started together and work on one thing: who is one of how many,
- * and what they tell each other.
+ * mpi_team.h - processes that were started together and work on one thing: their rank and number,
+ * and the messages between them.
  *
  * The messages are MPI's (`mpirun -n 4 aware pretrain ...`). The program itself does not need MPI:
  * what does is a module beside it (libaware-mpi.so, built where MPI is found), which is loaded only
@@ -8,7 +8,7 @@
  * sent.
  *
  * Call order: join; mean, broadcast and barrier, by all members in the same order; leave. A member
- *             that has failed calls end, and takes the others with it: they would wait for ever.
+ *             that has failed calls end, which ends all members: they would wait for ever.
  * Memory:     none beyond the module's.
  * Threads:    one thread of each process.
  */
@@ -25,11 +25,11 @@
 struct aw_mpi_team_ops {
     uint32_t version; /* AW_MPI_TEAM_VERSION, or it is not this program's */
     int (*begin)(uint32_t *ret_rank, uint32_t *ret_size);
-    int (*sum)(float *values, size_t count); /* over all, in everybody's place */
+    int (*sum)(float *values, size_t count); /* over all members, in place */
     int (*broadcast)(void *bytes, size_t count);
     int (*barrier)(void);
     void (*finish)(void);
-    void (*end)(int status); /* everybody, now; may return */
+    void (*end)(int status); /* ends all members, now; may return */
 };
 
 struct aw_mpi_team {

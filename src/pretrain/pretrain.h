@@ -17,7 +17,7 @@
  * Several processes may learn one policy together (struct aw_pretrain_team): each has its share of
  * the applications, gradients are averaged at every update, and so the weights are the same
  * everywhere at any time. All call the same functions in the same order. Only the process of rank 0
- * has the applications for validation; what it found is told to the others.
+ * has the applications for validation; it sends the others what it found.
  */
 #ifndef AW_PRETRAIN_PRETRAIN_H
 #define AW_PRETRAIN_PRETRAIN_H
@@ -55,7 +55,7 @@ const char *aw_pretrain_app_name(const struct aw_pretrain_pool *pool, uint32_t i
 /* Processes that learn together; zeroed: one alone. */
 struct aw_pretrain_team {
     uint32_t rank, size;
-    aw_context_reduce *reduce; /* the mean over all, in everybody's place */
+    aw_context_reduce *reduce; /* the mean over all processes, in place */
     enum aw_err (*broadcast)(void *ctx, void *bytes, size_t count); /* of rank 0 to all */
     void *ctx;
 };
@@ -88,8 +88,8 @@ struct aw_pretrain_config {
      * many tries finds best over so many episodes. 0 tries: none. */
     uint32_t teacher_tries, teacher_episodes;
     bool own_episodes; /* the policy's own episodes join the bundles */
-    /* To adapt what was learned elsewhere: a model (NULL: begin with nothing), whose encoder stays
-     * as it is, and how many rounds its actor does too. */
+    /* To adapt what was learned elsewhere: a model (NULL: begin with nothing), whose encoder is
+     * frozen, and for how many rounds its actor is too. */
     const char *model;
     uint32_t actor_rests;
     /* A loaded actor does not learn from its critics: episodes without noise search for what to add
@@ -98,12 +98,12 @@ struct aw_pretrain_config {
     double fade;    /* share of the rounds, the last, in which rates of learning fall to 0 */
     bool slo_boost; /* what a policy asks for is raised while the SLO is missed (slo_boost.h) .. */
     bool oom_boost; /* .. and memory after replicas were killed for want of it */
-    bool foresight; /* the state has a forecast and a table's word besides (load_forecast.h) */
+    bool foresight; /* the state also has a forecast and a table's word (load_forecast.h) */
     uint64_t seed;
     uint32_t threads; /* that live episodes; 0: one */
     struct aw_pretrain_team team;
-    /* NULL, or called while everybody is met, `done` of `total` applications; false stops it for
-     * good: AW_ERR_INTERRUPTED. */
+    /* NULL, or called during aw_pretrain_meet with `done` of `total` applications; false stops it:
+     * AW_ERR_INTERRUPTED. */
     bool (*progress)(void *ctx, uint32_t done, uint32_t total);
     void *progress_ctx;
 };
@@ -127,8 +127,7 @@ struct aw_pretrain_score {
 void aw_pretrain_score_add(struct aw_pretrain_score *to, const struct aw_pretrain_score *score,
                            double share);
 
-/* Episodes that a whole run lives, by who acts in them, of the applications learned from and those
- * for validation. */
+/* Episodes of a whole run, by actor, of the applications learned from and those for validation. */
 struct aw_pretrain_episodes {
     double policy;   /* with noise, that are learned from */
     double fallback; /* by which applications are known, and learned from too */
@@ -177,8 +176,8 @@ AW_NODISCARD enum aw_err aw_pretrain_check_fallback(struct aw_pretrain *pretrain
 struct aw_context *aw_pretrain_context(struct aw_pretrain *pretrain);
 const struct aw_pretrain_config *aw_pretrain_config(const struct aw_pretrain *pretrain);
 
-/* Meets everybody: the fallback's episodes and the search for teachers. A round, a check and a try
- * do it first where it is not done. */
+/* Meets every application: the fallback's episodes and the search for teachers. A round, a check
+ * and a try do it first where it is not done. */
 AW_NODISCARD enum aw_err aw_pretrain_meet(struct aw_pretrain *pretrain, struct aw_diag *diag);
 
 /* The best check so far. */
@@ -206,15 +205,15 @@ AW_NODISCARD enum aw_err aw_pretrain_known(struct aw_pretrain *pretrain, struct 
                                            struct aw_diag *diag);
 /* Fills in what a workload loses at first, and how many episodes it takes to adapt, over its
  * similarity to the nearest of `known`: the model at `path`, which is this one, lives so many
- * episodes in each application for validation. What is lost where nobody like it is known is
- * measured by taking each of them for known ones that are less and less like it. Three applications
- * are the fewest that a line with an error can be drawn through; with fewer nothing is filled in.
+ * episodes in each application for validation. The loss for an application unlike all known ones is
+ * measured by treating each as known ones that are less and less like it. Three applications are
+ * the fewest that a line with an error can be drawn through; with fewer nothing is filled in.
  */
 AW_NODISCARD enum aw_err aw_pretrain_predict(struct aw_pretrain *pretrain, const char *path,
                                              uint32_t episodes, struct aw_known_apps *known,
                                              struct aw_diag *diag);
 
-/* The model as it is now, with those it knows, how it was taught as metadata that
+/* The present model, with the applications it knows, how it was taught as metadata that
  * aw_pretrain_model_read understands, and metadata of the caller's. `known` NULL: the applications
  * that were learned from. In a team all call it, and rank 0 writes. */
 AW_NODISCARD enum aw_err aw_pretrain_model_save(struct aw_pretrain *pretrain, const char *path,

@@ -51,7 +51,7 @@ enum aw__pretrain_who { AW__WHO_FALLBACK, AW__WHO_POLICY, AW__WHO_CONSTANT };
 struct aw__pretrain_life {
     enum aw__pretrain_who who;
     const float *constant; /* its action */
-    const float *as;       /* the embedding that the policy is told; NULL: the application's own */
+    const float *as;       /* the embedding given to the policy; NULL: the application's own */
     double noise;
     double *learned; /* sum of what is learned from; may be NULL */
     bool push;       /* its transitions are learned from */

@@ -3,16 +3,16 @@
  * model knows: an embedding for each, kept up to date beside the loop.
  *
  * Call order: new; tell whenever a workload has finished an episode; work again and again, each
- *             time a little; view or one at any time; free, when nobody works or looks any more.
+ *             time a little; view or one at any time; free, when no thread uses it any more.
  * Memory:     one block at new, and the model; work allocates the encoder's scratch and frees it; a
  *             view is the caller's.
  * Threads:    tell never waits and may come from the control loop; work has one thread at a time;
  *             view and one may come from any. A lock is held while a result is put in or copied
  *             out, never while a store is read or something is computed.
  *
- * Two workloads are compared by aw_similarity (meta/similarity.h). Who is nearest among workloads
- * is kept exactly: when one moves, every other's list is looked at, and a list that may miss
- * somebody is made anew.
+ * Two workloads are compared by aw_similarity (meta/similarity.h). The nearest neighbours of a
+ * workload are kept exactly: when one moves, the list of every other is looked at, and a list that
+ * may miss a neighbour is made anew.
  *
  * The trap: an embedding is of the model that made it. All workloads of an atlas are read by one.
  */
@@ -41,9 +41,9 @@ struct aw_workload_map_config {
     uint32_t count;
 };
 
-/* Names below are the atlas's own, and good as long as it is. */
+/* Names below belong to the map and live as long as it. */
 
-/* Somebody near. */
+/* A neighbour. */
 struct aw_workload_map_near {
     const char *name;
     double similarity; /* in [-1, 1] */
@@ -64,7 +64,7 @@ struct aw_workload_map_point {
     uint32_t episodes; /* that it is known by */
     bool by_fallback;  /* which the fallback lived alone */
     bool odd;          /* outside of what the model knows */
-    double quantile;   /* of known ones that are as far from their nearest; NAN: nobody is known */
+    double quantile;   /* of known ones that are as far from their nearest; NAN: none is known */
     struct aw_workload_map_guess drop;  /* share of the converged reward that is missing at first */
     struct aw_workload_map_guess adapt; /* episodes */
 };
@@ -103,7 +103,7 @@ void aw_workload_map_tell(struct aw_workload_map *atlas, uint32_t index, uint32_
 
 /* Looks at up to `most` workloads that have finished an episode since they were looked at, none
  * again before AW_WORKLOAD_MAP_AGAIN_US. Returns how many it looked at; 0: there is nothing to do
- * now. A store that cannot be read is told in the view, and tried again. */
+ * now. The view says when a store cannot be read; it is tried again. */
 uint32_t aw_workload_map_work(struct aw_workload_map *atlas, int64_t now_us, uint32_t most);
 
 /* A copy of everything. AW_ERR_NOMEM: `ret_view` is zeroed. */
@@ -111,7 +111,8 @@ AW_NODISCARD enum aw_err aw_workload_map_view(struct aw_workload_map *atlas,
                                               const struct aw_alloc *alloc,
                                               struct aw_workload_map_view *ret_view);
 void aw_workload_map_view_deinit(struct aw_workload_map_view *view, const struct aw_alloc *alloc);
-/* One workload. AW_ERR_NODATA: it has no embedding yet. AW_ERR_NOTFOUND: nobody of this name. */
+/* One workload. AW_ERR_NODATA: it has no embedding yet. AW_ERR_NOTFOUND: no workload of this
+ * name. */
 AW_NODISCARD enum aw_err aw_workload_map_one(struct aw_workload_map *atlas, const char *name,
                                              struct aw_workload_map_point *ret_point);
 

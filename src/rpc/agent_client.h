@@ -6,7 +6,7 @@
  * Memory:     the connection's; events are the caller's.
  * Threads:    single owner.
  *
- * Who does not answer a state in time, or has nothing to say, need not: the fallback decides.
+ * An agent need not answer every state: without an answer in time the fallback decides.
  */
 #ifndef AW_RPC_AGENT_CLIENT_H
 #define AW_RPC_AGENT_CLIENT_H

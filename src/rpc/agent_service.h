@@ -21,7 +21,7 @@
 
 struct aw_agent_service; /* opaque */
 
-/* Called for what an operator wants to read: who came, was refused, left. Any thread. */
+/* Called with lines for an operator: an agent came, was refused, left. Any thread. */
 typedef void aw_agent_service_told(void *ctx, const char *what, const char *workload,
                                    const char *agent, const char *text);
 

@@ -5,8 +5,8 @@
  * Memory:     the library's; answers up to AW_RPC_MESSAGE_BYTES_MAX.
  * Threads:    a client may be shared; a stream has one owner.
  *
- * Every wait has an end: the client's timeout. A server that refuses the connection is told at
- * once, not when the time is over.
+ * Every wait has an end: the client's timeout. A refused connection fails at once, not when the
+ * time is over.
  */
 #ifndef AW_RPC_CLIENT_H
 #define AW_RPC_CLIENT_H
@@ -23,7 +23,7 @@ struct aw_rpc_client_config {
 
 struct aw_rpc_client;  /* opaque */
 struct aw_rpc_talk;    /* a stream of it */
-struct aw_rpc_answer { /* a message that came; zeroed is none */
+struct aw_rpc_answer { /* a received message; zeroed: none */
     const uint8_t *bytes;
     size_t size;
     _Alignas(8) unsigned char slice[AW_RPC_SLICE_BYTES]; /* the client's own business */

@@ -30,7 +30,7 @@ struct aw__descriptors {
     uint32_t count;
 };
 
-/* AW_ERR_FORMAT: not such a set. AW_ERR_LIMIT: more than there is room for. */
+/* AW_ERR_FORMAT: not a descriptor set. AW_ERR_LIMIT: more than there is room for. */
 AW_NODISCARD enum aw_err aw__descriptors_index(struct aw__descriptors *set, const uint8_t *bytes,
                                                size_t size);
 /* NULL: none. */

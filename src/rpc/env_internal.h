@@ -1,4 +1,4 @@
-/* env_internal.h - the Environment service as its own files see it; nobody else includes it. */
+/* env_internal.h - private to the files of the Environment service. */
 #ifndef AW_RPC_ENV_INTERNAL_H
 #define AW_RPC_ENV_INTERNAL_H
 

@@ -37,7 +37,7 @@ extern const struct aw_rpc_method aw__health_methods[];
 void aw__health_init(struct aw__health *health);
 void aw__health_deinit(struct aw__health *health);
 void aw__health_add(struct aw__health *health, const char *service);
-/* Watchers are told. A service that was not added is a bug (AW_ASSERT). */
+/* Watchers get a message. A service that was not added is a bug (AW_ASSERT). */
 void aw__health_set(struct aw__health *health, const char *service, bool serving);
 
 #endif

@@ -13,13 +13,13 @@
 struct aw__listen {
     char target[160];           /* as gRPC core spells it: "unix:/run/x.sock", "127.0.0.1:0" */
     char path[AW_RPC_PATH_MAX]; /* of a Unix socket; "" for TCP */
-    bool local;                 /* nobody from another machine can come */
+    bool local;                 /* not reachable from other machines */
 };
 
 /* AW_ERR_CONFIG: not an address. */
 AW_NODISCARD enum aw_err aw__listen_parse(struct aw__listen *listen, const char *text,
                                           struct aw_diag *diag);
-/* Removes a socket on which nobody listens. AW_ERR_UNAVAILABLE: somebody does. AW_ERR_EXISTS:
+/* Removes a socket without a listener. AW_ERR_UNAVAILABLE: a process listens on it. AW_ERR_EXISTS:
  * something else is there. */
 AW_NODISCARD enum aw_err aw__listen_prepare(const struct aw__listen *listen, struct aw_diag *diag);
 

@@ -3,7 +3,8 @@
  * grpc://...` learns from, in whatever language it is written.
  *
  * Call order: aw_env_elsewhere_set(&aw_rpc_elsewhere) once at start; then any name that is an
- *             address (target.h) is found by aw_env_find, and made, reset and stepped as others.
+ *             address (target.h) is found by aw_env_find, and made, reset and stepped like any
+ *             other.
  * Memory:     one entry per address, AW_REMOTE_MAX in a process, which stays. Steps allocate inside
  *             the gRPC library, unlike those of environments that live here.
  * Threads:    as any aw_env; all of one address share a connection, each has a stream of its own.
@@ -12,7 +13,7 @@
  * asked. Calls of an aw_env have no diagnostic: what went wrong last is kept, see trouble.
  *
  * The trap: the other process cannot be put back into an earlier state. A snapshot is taken back
- * only while nothing has happened since, so a run on such an environment cannot be resumed.
+ * only while nothing has happened since, so a run on a remote environment cannot be resumed.
  */
 #ifndef AW_RPC_REMOTE_H
 #define AW_RPC_REMOTE_H
@@ -29,7 +30,7 @@ struct aw_remote_option {
 };
 #define AW_REMOTE_OPTIONS_MAX 64u /* more are not kept */
 /* Those of an environment that was found by its address; they live as long as the factory. Returns
- * how many: 0 for others. */
+ * how many: 0 for local environments. */
 uint32_t aw_remote_options(const struct aw_env_factory *factory,
                            const struct aw_remote_option **ret_options);
 /* What the last failure of a remote environment was, for people: "" when there was none. Copies

@@ -1,5 +1,5 @@
 /* remote_spec.h - what the files of a remote environment share: an address, its connection and the
- * spec that was made of its description. Nobody else includes it. */
+ * spec that was made of its description. Private to remote.c and remote_spec.c. */
 #ifndef AW_RPC_REMOTE_SPEC_H
 #define AW_RPC_REMOTE_SPEC_H
 

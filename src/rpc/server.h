@@ -8,8 +8,8 @@
  * Threads:    one that polls and answers, and `threads` that do what takes long; they take no
  *             signals. The callbacks of a call come one after the other.
  *
- * Health (grpc.health.v1) and reflection (grpc.reflection.v1alpha) are there by themselves. A
- * method that nobody serves is UNIMPLEMENTED.
+ * Health (grpc.health.v1) and reflection (grpc.reflection.v1alpha) are there by themselves. An
+ * unknown method is UNIMPLEMENTED.
  *
  * On a Unix socket, its owner's alone (0600), and on loopback it speaks plainly; a token is asked
  * for where one is set. Beyond loopback it opens only with TLS and a token.
@@ -79,7 +79,7 @@ struct aw_rpc_reply {
     enum aw_rpc_status status; /* other than OK ends the call; `text` goes with it */
     char text[AW_RPC_TEXT_MAX];
     bool end;   /* of a stream: no more, with `status` */
-    bool alone; /* told, not answered: no other call is under way, so nobody is held up */
+    bool alone; /* input: no other call is under way, so none is held up */
 
     /* the rest is the server's own business */
     bool filled, can_defer, deferred;
@@ -141,7 +141,7 @@ AW_NODISCARD enum aw_err aw_rpc_stream_send(struct aw_rpc_stream *stream, const 
 /* Ends the stream after what waits has been sent, or AW_RPC_ENDING_US later; `close` follows.
  * `text` may be NULL. */
 void aw_rpc_stream_end(struct aw_rpc_stream *stream, enum aw_rpc_status status, const char *text);
-/* Who is at the other end, as gRPC writes it: "ipv4:127.0.0.1:40112", "unix:". */
+/* The peer, as gRPC writes it: "ipv4:127.0.0.1:40112", "unix:". */
 const char *aw_rpc_stream_peer(const struct aw_rpc_stream *stream);
 
 /* Zeroed but for an address is all defaults. */
@@ -158,14 +158,14 @@ struct aw_rpc_config {
 
 struct aw_rpc_server; /* opaque */
 
-/* Services are borrowed until close. AW_ERR_CONFIG: not an address, beyond loopback without TLS
- * and token, or for orders by TCP without a token. AW_ERR_UNAVAILABLE: somebody listens there.
+/* Services are borrowed until close. AW_ERR_CONFIG: not an address, beyond loopback without TLS and
+ * token, or for orders by TCP without a token. AW_ERR_UNAVAILABLE: another process listens there.
  * AW_ERR_EXISTS: something else is there. */
 AW_NODISCARD enum aw_err aw_rpc_server_open(struct aw_rpc_server **ret_server,
                                             const struct aw_rpc_config *config,
                                             const struct aw_rpc_service *const *services,
                                             uint32_t service_count, struct aw_diag *diag);
-/* No new calls; streams are told UNAVAILABLE; what is still there after AW_RPC_STOP_US is
+/* No new calls; streams end with UNAVAILABLE; what is still there after AW_RPC_STOP_US is
  * cancelled. Every `close` has returned when this does. NULL is a no-op. */
 void aw_rpc_server_close(struct aw_rpc_server *server);
 uint16_t aw_rpc_server_port(const struct aw_rpc_server *server); /* 0 for a Unix socket */

@@ -1,4 +1,4 @@
-/* server_internal.h - the server as its own files see it; nobody else includes it. */
+/* server_internal.h - private to the files of the server. */
 #ifndef AW_RPC_SERVER_INTERNAL_H
 #define AW_RPC_SERVER_INTERNAL_H
 

@@ -37,7 +37,7 @@ struct aw__session {
     uint32_t *terminated; /* [terminated_count], ascending */
     uint32_t *truncated;  /* [truncated_count], ascending */
     uint32_t final_count, terminated_count, truncated_count;
-    int64_t step_us; /* what the last step took, for whoever wants to know: it is their own */
+    int64_t step_us; /* duration of the last step */
 
     /* the rest is the session's own business */
     const struct aw_alloc *alloc;

@@ -38,7 +38,7 @@ struct aw_rpc_target {
     struct aw_rpc_target_option option[AW_RPC_TARGET_OPTIONS]; /* of the environment */
 };
 
-/* AW_ERR_USAGE: not such an address, and why. */
+/* AW_ERR_USAGE: not an address, and why. */
 AW_NODISCARD enum aw_err aw_rpc_target_parse(struct aw_rpc_target *target, const char *text,
                                              struct aw_diag *diag);
 

@@ -4,11 +4,11 @@
  *
  * A setting is a number of replicas, a CPU limit and a rate of requests. Of each size (replicas and
  * limit) first the most that it can do is measured, then a few loads below that. The fit learns
- * from some sizes; others are unseen as a whole, so that nothing is asked of the models that they
- * have been told.
+ * from some sizes; other sizes are held out as a whole, so that the models are tested on what they
+ * have not seen.
  *
  * What is fitted is a copy of the description: its CPU times by a factor, how they and its waits
- * vary, a wait that belongs to nobody (sockets, balancer, scheduling), how much hardware threads
+ * vary, a wait outside the application (sockets, balancer, scheduling), how much hardware threads
  * that share a core hinder each other, and memory; then how far the fast model's tail is from the
  * reference's with all that, which needs no measurement. Threads, parallelism and the order of
  * segments are the application's, not the machine's.
@@ -55,7 +55,7 @@ struct aw_calibrate_figures {
     double utilisation;      /* CPU used, of the limits */
     double throughput_per_s; /* answers */
     double memory_mib;       /* of a replica, mean */
-    double others_cores;     /* that others used of the machine meanwhile */
+    double others_cores;     /* that other processes used meanwhile */
 };
 
 enum aw_calibrate_model { AW_CALIBRATE_REFERENCE, AW_CALIBRATE_FAST, AW_CALIBRATE_MODELS };

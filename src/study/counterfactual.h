@@ -3,16 +3,16 @@
  *
  * The rows of a store tell load, latency, use and sizes of every step. From them comes a copy of
  * the workload (copy_fit.h) on a small simulated cluster under the recorded load, behind the guard
- * rails that the workload has. On that copy everybody is played alike: what was recorded, amount by
- * amount, and whoever else is asked about. Both scores are the copy's, so that what the copy gets
- * wrong is wrong of both; how far it is off is told by playing what was recorded.
+ * rails that the workload has. On that copy every player is played alike: what was recorded, amount
+ * by amount, and the policies asked about. Both scores are the copy's, so that its errors are
+ * common to both; playing what was recorded shows how large they are.
  *
  * Call order: step_of for every row, in order of time; new; play as often as wanted; free.
  * Memory:     the copies, their clusters and the load at new; play allocates a policy.
  * Threads:    single owner. Same rows and seed, same bytes.
  *
- * The trap: a copy is good near sizes that were tried. A policy that goes where nobody was is
- * scored by a guess, and `beyond` says in how many steps.
+ * The trap: a copy is good near sizes that were tried. A policy that goes to other sizes is scored
+ * by a guess, and `beyond` says in how many steps.
  */
 #ifndef AW_STUDY_COUNTERFACTUAL_H
 #define AW_STUDY_COUNTERFACTUAL_H
@@ -61,7 +61,7 @@ AW_NODISCARD enum aw_err aw_counterfactual_new(const struct aw_counterfactual_co
                                                struct aw_diag *diag);
 void aw_counterfactual_free(struct aw_counterfactual *hindsight); /* NULL is a no-op */
 
-/* Who decides in a play. */
+/* What decides in a play. */
 enum aw_counterfactual_kind {
     AW_COUNTERFACTUAL_RECORDED, /* what was in force then */
     AW_COUNTERFACTUAL_POLICY,   /* a rule-based one */

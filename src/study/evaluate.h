@@ -2,7 +2,7 @@
  * evaluate.h - what AWARE is worth, measured: bootstrapping, converged, disturbed.
  *
  * An application has a day of load. Its first half is there to learn and to tune on, its second to
- * report. Who needs longer to learn than half a day lives through the first half several times.
+ * report. A learner that needs more than half a day lives through the first half several times.
  * Rule-based controllers are tuned on the first half as well as their users could, and run through
  * the day without a reset; the oracle of cost is the ceiling. Everything is scored by what really
  * happened (aw_sim_truth), never by the metrics that a controller saw.
@@ -13,8 +13,9 @@
  *   disturbances  after a disturbance that does not end: with retraining, without it, and one that
  *                 has known nothing else (AWARE section 5.3)
  *   estimates     what was believed of a policy before it acted, beside what it did then
- *   day           one pass through the day with the fallback that users have, untuned: who acts at
- *                 minute 15, what is missed and what it costs until noon and after it
+ *   day           one pass through the day with the fallback that users have, untuned: which
+ *                 controller acts at minute 15, what is missed and what it costs until noon and
+ *                 after it
  *
  * Call order: config_init, changes; one of the tables; its summary.
  * Memory:     results go into the caller's arrays; the rest is freed again.
@@ -62,7 +63,7 @@ struct aw_evaluate_config {
     uint32_t apps_each;                 /* disturbances: applications of one scenario, at most */
     double cores;                       /* disturbances: that the heavier world needs on average */
     bool ceiling;                       /* converged: run the oracle too */
-    const char *fallback;               /* day: as it is given, untuned; of aw_fallback_names */
+    const char *fallback;               /* day: untuned; of aw_fallback_names */
     bool foreign;                       /* day: the load is of a kind that nothing was chosen on */
     const struct aw_evaluate_shelf *shelf; /* disturbances, bootstrapping; may be NULL */
 };
@@ -126,7 +127,7 @@ struct aw_evaluate_converged {
     struct aw_totals quarter[AW_EVALUATE_WHO_COUNT][AW_EVALUATE_QUARTERS]; /* of the second */
     struct aw_totals reported[AW_EVALUATE_WHO_COUNT];                      /* their sum */
     uint32_t best;              /* enum aw_evaluate_who: the best tuned baseline, by `learned` */
-    uint32_t hindsight;         /* and by `reported`, which nobody could have known */
+    uint32_t hindsight;         /* and by `reported`, which no tuner could have known */
     uint32_t served;            /* seeds in which the second half began in SERVING */
     uint32_t reached;           /* seeds in which SERVING was ever reached */
     double serving_episode;     /* mean over those that did; NAN: none */
@@ -170,7 +171,7 @@ AW_NODISCARD enum aw_err aw_evaluate_converged_sum(const struct aw_evaluate_conf
 enum { AW_EVALUATE_FALLBACKS = 2 };
 extern const char *const aw_evaluate_fallback_names[]; /* "hpa+vpa" (the paper's), "hpa+vpa-mem" */
 
-/* Who lives through the first halves: with bootstrapping, and without it or any watchdog. */
+/* Learners of the first halves: with bootstrapping, and without it or any watchdog. */
 enum aw_evaluate_start { AW_EVALUATE_WITH, AW_EVALUATE_WITHOUT, AW_EVALUATE_STARTS };
 
 /* One application, all seeds together. Spans are up to SERVING of the bootstrapped one, or all of
@@ -341,7 +342,7 @@ AW_NODISCARD enum aw_err aw_evaluate_estimates_sum(const struct aw_evaluate_esti
  */
 
 #define AW_EVALUATE_ACTING_S 900   /* by then a learned policy acts */
-#define AW_EVALUATE_WORST_S  21600 /* the window of which the worst is told */
+#define AW_EVALUATE_WORST_S  21600 /* length of the window whose worst share is reported */
 
 /* Parts of a day. They overlap. */
 /* clang-format off */
@@ -392,7 +393,7 @@ struct aw_evaluate_moment {
 enum aw_evaluate_miss aw_evaluate_miss_of(const struct aw_evaluate_moment *moment);
 
 /* The highest share of `window` steps in a row, of `count`; of fewer where there are not as many.
- * NAN: there is none. */
+ * NAN: no steps. */
 double aw_evaluate_worst(const bool *missed, uint32_t count, uint32_t window);
 
 /* Whether `aware` is better. Strictly: cheaper at no more violations than max(budget, the other's).

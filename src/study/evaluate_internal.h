@@ -52,7 +52,7 @@ AW_NODISCARD enum aw_err aw__rule_learned(const struct aw_evaluate_config *confi
                                           const struct aw__day *day, uint64_t seed,
                                           const struct aw__rule *rule, const struct aw_alloc *alloc,
                                           struct aw_totals *ret, struct aw_diag *diag);
-/* Runs it through the day from the first second on; `sink` is told of every step. */
+/* Runs it through the day from the first second on; `sink` is called for every step. */
 AW_NODISCARD enum aw_err aw__rule_day(const struct aw_evaluate_config *config,
                                       const struct aw_evaluate_app *app, const struct aw__day *day,
                                       uint64_t seed, const struct aw__rule *rule,
@@ -96,7 +96,8 @@ struct aw__lived {
     uint32_t transitions[AW__LIFE_MARKS_MAX]; /* of the stage, up to it */
     uint32_t serving_step;                    /* AW__LIFE_NEVER: it never served */
 };
-/* What the workload is told: the config's pilot with this life's bounds, SLO, fallback and seed. */
+/* The settings of the workload: the config's pilot with this life's bounds, SLO, fallback and
+ * seed. */
 void aw__life_pilot(const struct aw__life *life, struct aw_pilot_config *ret);
 AW_NODISCARD enum aw_err aw__life_run(const struct aw__life *life, const struct aw_alloc *alloc,
                                       struct aw__lived *ret, struct aw_diag *diag);

@@ -2,9 +2,9 @@
  * experiment.h - the experiments of the paper, each as one function that fills in a report.
  *
  * Applications come from one pool. Of the first 800 the last 40 choose settings and checkpoints,
- * and the others are learned from; 800 on report. Where to divide is `learned`. Loads are functions
- * of a trace by rank: odd ranks for the former, even ranks for the latter. What is reported of
- * shares neither applications nor loads with what was learned from.
+ * and the rest are learned from; those from 800 on are reported. Where to divide is `learned`.
+ * Loads are functions of a trace by rank: odd ranks for the former, even ranks for the latter. What
+ * is reported of shares neither applications nor loads with what was learned from.
  *
  * Every experiment is made of pieces (a curve of one learner in one application, with one seed).
  * Pieces are kept in a folder as they finish; a run that was interrupted takes them from there and
@@ -75,7 +75,7 @@ struct aw_experiment_entry {
     uint32_t takes;     /* AW_EXPERIMENT_TAKES_.. */
 };
 extern const struct aw_experiment_entry aw_experiments[];
-/* NULL: there is none of this name. */
+/* NULL: no experiment of this name. */
 const struct aw_experiment_entry *aw_experiment_find(const char *name);
 
 /* Whether it knows of all that `config` asks for: AW_ERR_USAGE, with what it does not. */

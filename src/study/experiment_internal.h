@@ -38,7 +38,7 @@ AW_NODISCARD enum aw_err aw__piece_key_pretrain(struct aw__piece_key *key,
 void aw__piece_key_path(const struct aw__piece_key *key, const struct aw_experiment_config *config,
                         const char *what, const char *suffix, char *buf, size_t size);
 
-/* AW_ERR_NOTFOUND: there is none, or it is damaged, which is the same. */
+/* AW_ERR_NOTFOUND: no such piece, or a damaged one. */
 AW_NODISCARD enum aw_err aw__piece_load(const char *path, double *values, size_t count,
                                         const struct aw_alloc *alloc);
 AW_NODISCARD enum aw_err aw__piece_save(const char *path, const double *values, size_t count,
@@ -63,7 +63,7 @@ struct aw_pretrain_pool aw__pool(const struct aw_experiment_config *config, uint
                                  uint32_t count);
 /* The model that `config` names, or one that is pretrained here, as a piece, on `apps`
  * applications. `ret_path` [AW_EXPERIMENT_PATH_MAX]. `cost` (may be NULL): seconds of CPU, episodes
- * (of the policy, and by who acts) and the score on validation. */
+ * (of the policy, and by actor) and the score on validation. */
 struct aw__model_cost {
     double cpu_s, episodes, check, missed;
     struct aw_pretrain_episodes lived;
@@ -98,7 +98,7 @@ void aw__learner_plain(const struct aw_experiment_config *config, struct aw_pret
 /* How a learner that is carried over begins again; what a search chooses from. */
 struct aw__transfer {
     double actor_lr, critic_lr, noise;
-    uint32_t rests;       /* episodes for which the actor stays as it is */
+    uint32_t rests;       /* episodes for which the actor is frozen */
     double offset_search; /* instead of learning (pretrain.h); 0: it learns */
 };
 void aw__learner_transfer(const struct aw_experiment_config *config,
@@ -112,8 +112,8 @@ AW_NODISCARD enum aw_err aw__source(const struct aw_experiment_config *config, u
                                     char *ret_path, struct aw_diag *diag);
 
 /* TL: plain learners of some applications for training, and how they begin again: of some settings
- * the one that took the fewest episodes on applications for validation. TL+ has a forecast of the
- * load and a table of what allocations did besides. */
+ * the one that took the fewest episodes on applications for validation. TL+ also has a forecast of
+ * the load and a table of what allocations did. */
 #define AW__TL_SOURCES_MAX 8u
 struct aw__tl {
     bool plus;
@@ -126,7 +126,7 @@ AW_NODISCARD enum aw_err aw__tl_teach(const struct aw_experiment_config *config,
                                       const struct aw_alloc *alloc, struct aw__tl *ret,
                                       struct aw_diag *diag);
 /* Teaches and tunes, in pieces; what was chosen is noted. What can be reached on applications for
- * validation is the best of all choices, of who begins from scratch, and of AWARE with `model`. */
+ * validation is the best of all choices, of a learner from scratch, and of AWARE with `model`. */
 AW_NODISCARD enum aw_err aw__tl_make(const struct aw_experiment_config *config, bool plus,
                                      const char *model, const struct aw_alloc *alloc,
                                      struct aw_study_report *report, struct aw__tl *ret,
@@ -151,7 +151,7 @@ AW_NODISCARD enum aw_err aw__curves(const struct aw_experiment_config *config,
                                     struct aw__curve *curves, uint32_t count, const char *phase,
                                     const struct aw_alloc *alloc, struct aw_diag *diag);
 
-/* Calls `fn` for every turn on the config's threads, and tells who watches. */
+/* Calls `fn` for every turn on the config's threads, and `progress`. */
 AW_NODISCARD enum aw_err aw__turns(const struct aw_experiment_config *config, uint32_t turns,
                                    const char *phase, aw_parallel_tasks_turn *fn, void *ctx,
                                    const struct aw_alloc *alloc, struct aw_diag *diag);

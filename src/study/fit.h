@@ -4,10 +4,9 @@
  *
  * A row says how many requests a replica of a size had, and how long they took on average. Sought
  * are CPU time per request, its variability, waiting, parallelism and threads, and how bursty the
- * arrivals were, by the least
- * absolute error of ln(mean latency) through the steady state of surrogate.h on a part of the rows;
- * errors are reported on the others. The search is Nelder-Mead from several starts for each number
- * of threads.
+ * arrivals were, by the least absolute error of ln(mean latency) through the steady state of
+ * surrogate.h on a part of the rows; errors are reported on the other rows. The search is
+ * Nelder-Mead from several starts for each number of threads.
  *
  * How long requests take beyond saturation depends on how long clients kept pushing, which rows do
  * not tell. Such rows are still worth something: they say that the load was too much. So beyond the
@@ -37,7 +36,7 @@ struct aw_fit_row {
     double memory_limit_mib; /* of a replica */
     double memory_used_mib;  /* of a replica */
     double cores_used;       /* of a replica */
-    uint32_t group;          /* what is fitted apart from the others, e.g. a function */
+    uint32_t group;          /* what is fitted separately, e.g. a function */
     uint32_t setting;        /* equal replicas, cores and memory limit */
 };
 

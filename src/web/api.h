@@ -8,9 +8,10 @@
  * present, a lock of its own for what tick told. Never both for long: whatever reads files or takes
  * decisions again does so without them.
  *
- * Nothing here knows sockets: whoever serves fills a request and sends what comes back (server.h).
+ * Nothing here knows sockets: the server fills a request and sends the answer (server.h).
  *
- * The trap: an answer with status 400 is AW_OK here. AW_ERR_NOMEM alone means that there is none.
+ * The trap: an answer with status 400 is AW_OK here. Only AW_ERR_NOMEM means that there is no
+ * answer.
  */
 #ifndef AW_WEB_API_H
 #define AW_WEB_API_H
@@ -49,8 +50,8 @@ struct aw_api_config {
     char audit[AW_DISK_PATH_MAX];   /* folder */
     char store[AW_DISK_PATH_MAX];   /* for aw_store_open; "" and "memory": none to read beside */
     char reports[AW_DISK_PATH_MAX]; /* folder of reports to show; "": none */
-    struct aw_tick_timing *timing;  /* borrowed; NULL: nobody measures */
-    /* Adds families of others to an answer of /metrics; any thread. NULL: there are none. */
+    struct aw_tick_timing *timing;  /* borrowed; NULL: not measured */
+    /* Adds further families to an answer of /metrics; any thread. May be NULL. */
     void (*more)(void *ctx, struct aw_metrics *metrics);
     void *ctx;
     bool virtual_time; /* the loop's time is not the clock's */
@@ -68,10 +69,10 @@ struct aw_api {
     struct aw_workload_map
         *atlas; /* borrowed; behind the gate, as the two that follow; NULL: none */
     char map_model[AW_API_MODEL_MAX];
-    char map_missing[AW_DIAG_TEXT_MAX]; /* why there is none */
+    char map_missing[AW_DIAG_TEXT_MAX]; /* why there is no map */
 
     pthread_mutex_t lock;  /* of what follows */
-    pthread_cond_t ticked; /* a tick is over, or somebody is to look up */
+    pthread_cond_t ticked; /* a tick is over, or waiters must look again */
     uint64_t tick_serial;
     struct aw_loop_counts counts;
     int64_t tick_mono_us; /* AW_NEVER: none yet */
@@ -91,14 +92,14 @@ void aw_api_twin(struct aw_api *api, uint32_t index, const struct aw_recent_twin
  * aw_api_wake ends every wait at once. */
 uint64_t aw_api_wait(struct aw_api *api, uint64_t serial, uint32_t timeout_ms);
 void aw_api_wake(struct aw_api *api);
-/* Another desk takes the place of this one; NULL: requests are told to come again. Returns when
- * nobody looks at the old one any more. */
+/* Another desk takes the place of this one; NULL: requests get "try again". Returns when no thread
+ * uses the old one any more. */
 void aw_api_switch(struct aw_api *api, struct aw_desk *desk);
 /* Where workloads lie, by the model of this name. `atlas` NULL: nowhere, for want of what `missing`
- * says. Returns when nobody looks at the one before any more. */
+ * says. Returns when no thread uses the former one any more. */
 void aw_api_map(struct aw_api *api, struct aw_workload_map *atlas, const char *model,
                 const char *missing);
-/* Where external agents come in; NULL: nowhere. Returns when nobody looks at the one before any
+/* Where external agents come in; NULL: nowhere. Returns when no thread uses the former one any
  * more. */
 void aw_api_agents(struct aw_api *api, struct aw_agent_exchange *exchange);
 /* From now on orders are refused: the loop will not tick again. */
@@ -113,7 +114,7 @@ struct aw_api_request {
     const char *accept;       /* NULL: none */
     const char *body;         /* NULL: none */
     size_t body_len;
-    const char *by; /* who asks; NULL: nobody knows, which may look and not order */
+    const char *by; /* the user; NULL: unknown, who may look and not order */
 };
 
 struct aw_api_response {
@@ -126,7 +127,7 @@ struct aw_api_response {
 };
 void aw_api_response_deinit(struct aw_api_response *response); /* a zeroed one is a no-op */
 
-/* AW_OK: there is an answer, whatever its status. AW_ERR_NOMEM: there is none, `ret` is zeroed. */
+/* AW_OK: there is an answer, whatever its status. AW_ERR_NOMEM: no answer, `ret` is zeroed. */
 AW_NODISCARD enum aw_err aw_api_answer(struct aw_api *api, const struct aw_api_request *request,
                                        struct aw_api_response *ret);
 /* The answer of what failed before a request was there, e.g. a body that is too large. */

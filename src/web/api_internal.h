@@ -1,7 +1,7 @@
 /*
  * api_internal.h - what the files of the API share: api.c finds the route, api_read.c and
  * api_workload.c tell the present, api_past.c what was, api_order.c what people want, api_diff.c
- * what files would change, api_series.c what lately happened, api_map.c who is like whom,
+ * what files would change, api_series.c recent values, api_map.c which workloads are alike,
  * api_metrics.c what is scraped.
  *
  * A handler fills `body` (JSON, which the router writes) or writes `out` itself, and returns AW_OK;
@@ -90,10 +90,10 @@ json_t *aw__api_freezes(const struct aw_api *api, int64_t now_us);
 json_t *aw__api_taken(const struct aw_api *api, uint64_t id, const struct aw_order *asked,
                       int64_t now_us);
 json_t *aw__api_proposals(const struct aw_api *api, const char *namespace, int64_t now_us);
-/* Whom a workload is most like; null: it has no embedding. */
+/* What a workload is most like; null: it has no embedding. */
 json_t *aw__api_alike(const struct aw_api *api, const char *workload);
 
-/* Who asks is known, and the loop will tick again. Without the desk's lock. */
+/* Checks that the user is known and the loop will tick again. Without the desk's lock. */
 AW_NODISCARD enum aw_err aw__api_may_order(const struct aw__api_call *call, struct aw_diag *diag);
 
 /* Policies of a workload: looked at, taken out, handed in (api_policy.c). */
@@ -106,7 +106,7 @@ struct aw__api_entries {
     int64_t since_us;
     uint64_t before; /* ids below it; UINT64_MAX: all */
     uint32_t limit;
-    uint64_t ret_next; /* `before` of the next page; 0: there is none */
+    uint64_t ret_next; /* `before` of the next page; 0: no further page */
 };
 AW_NODISCARD enum aw_err aw__api_entries(const struct aw_api *api, struct aw__api_entries *ask,
                                          FILE *out, struct aw_diag *diag);

@@ -1,15 +1,15 @@
 /*
- * events.h - the event stream of a server: news for whoever listens, by server-sent events.
+ * events.h - the event stream of a server: news for browsers, by server-sent events.
  *
- * Call order: open with the server; aw__events_answer for each who asks; close before the HTTP
+ * Call order: open with the server; aw__events_answer for each listener; close before the HTTP
  *             library is stopped, which then must still run for a moment.
  * Memory:     one text of news at a time, shared by all, and those before it that a slow listener
  *             has not finished: at most one each. AW_EVENTS_STREAMS_MAX listeners.
  * Threads:    one of its own waits for ticks; the HTTP library's thread reads.
  *
  * News is the status of the daemon (/v1/status), at most twice a second and at least every
- * AW_EVENTS_BEAT_MS. Who is slow misses what is old and gets what is newest. A listener who is gone
- * is noticed by the next news that cannot be sent.
+ * AW_EVENTS_BEAT_MS. A slow listener misses old news and gets the newest. A listener that is gone
+ * is noticed when the next news cannot be sent.
  */
 #ifndef AW_WEB_EVENTS_H
 #define AW_WEB_EVENTS_H

@@ -1,21 +1,21 @@
 /*
- * listen_auth.h - who may come in by TCP: the address that is listened on, the Host that a browser
- * must have meant, the token that lets orders through.
+ * listen_auth.h - access by TCP: the address to listen on, the Host that a browser must have meant,
+ * the token that lets orders through.
  *
  * Call order: parse an address, perhaps aw_file_read_token, then judge every request.
  * Memory:     plain struct.
  * Threads:    pure functions of their arguments.
  *
- * On a loopback address everybody on the machine may look, and orders need the token. A page of
- * another site that has its own name point to 127.0.0.1 (DNS rebinding) is told by the Host that
- * its browser sends: only localhost and numeric addresses are taken. Beyond loopback everything but
- * the probes and the page's own files needs the token; no foreign page has that.
+ * On a loopback address every user of the machine may look, and orders need the token. A page of
+ * another site whose name points to 127.0.0.1 (DNS rebinding) is recognised by the Host that the
+ * browser sends: only localhost and numeric addresses are taken. Beyond loopback everything but the
+ * probes and the page's own files needs the token; no foreign page has that.
  *
  * A door for probes answers whoever asks whether the process lives and is ready, and nothing else:
  * kubelets have no token.
  *
- * The trap: without TLS a token beyond loopback can be read by who is on the way. Put a proxy with
- * TLS in front.
+ * The trap: without TLS a token beyond loopback can be read on the way. Put a proxy with TLS in
+ * front.
  */
 #ifndef AW_WEB_LISTEN_AUTH_H
 #define AW_WEB_LISTEN_AUTH_H
@@ -34,8 +34,8 @@ struct aw_listen_auth {
     char token[AW_TOKEN_MAX]; /* "": none, nothing can be ordered */
 };
 
-/* "127.0.0.1:9180", "[::1]:9180", "localhost:9180" (127.0.0.1), "9180" (the same); port 0 is
- * whichever is free. AW_ERR_FORMAT: not such an address. */
+/* "127.0.0.1:9180", "[::1]:9180", "localhost:9180" (127.0.0.1), "9180" (the same); port 0: any free
+ * port. AW_ERR_FORMAT: not an address. */
 AW_NODISCARD enum aw_err aw_listen_auth_parse(struct aw_listen_auth *door, const char *address,
                                               struct aw_diag *diag);
 /* For bind. */

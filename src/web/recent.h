@@ -7,9 +7,9 @@
  *             any thread; deinit.
  * Memory:     rings. How long they are follows from how many workloads there are, so that all of
  *             them stay within AW_RECENT_BYTES_MAX; they are made anew, shorter, where more come. A
- *             tick that finds nobody new allocates nothing.
- * Threads:    a lock of its own. tick takes the desk's lock first; nobody who holds this one
- *             may take that one.
+ *             tick without new workloads allocates nothing.
+ * Threads:    a lock of its own. tick takes the desk's lock first; a thread that holds this lock
+ *             must not take the desk's.
  *
  * Nothing here outlives the process: the record is the store, the journal and the audit log.
  *
@@ -184,7 +184,7 @@ const struct aw_recent_episode *aw_recent_episode(const struct aw_recent *watch,
                                                   const struct aw_recent_one *one, uint32_t nth);
 uint32_t aw_recent_fleets(const struct aw_recent *watch);
 const struct aw_recent_fleet *aw_recent_fleet(const struct aw_recent *watch, uint32_t nth);
-/* NULL: nobody of this name. */
+/* NULL: no workload of this name. */
 const struct aw_recent_one *aw_recent_find(const struct aw_recent *watch, const char *name);
 
 #endif

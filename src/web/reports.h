@@ -6,9 +6,9 @@
  * Memory:     list writes to the caller's stream; open hands out a descriptor.
  * Threads:    pure functions of their arguments and of the folder.
  *
- * A name comes from whoever asks. It has only letters, digits, '.', '_' and '-', at most one
- * slash, no part that begins with a dot, and no link is followed on the way: nothing outside of the
- * folder can be named.
+ * A name comes from the client. It has only letters, digits, '.', '_' and '-', at most one slash,
+ * no part that begins with a dot, and no link is followed on the way: nothing outside of the folder
+ * can be named.
  */
 #ifndef AW_WEB_REPORTS_H
 #define AW_WEB_REPORTS_H
@@ -25,8 +25,8 @@
  * first. A folder that is not there is an empty list that says so. "" : no folder was given. */
 AW_NODISCARD enum aw_err aw_reports_list(const char *folder, FILE *out, struct aw_diag *diag);
 
-/* A descriptor of the file, its size and type (a text that lives for ever). AW_ERR_NOTFOUND: there
- * is none of that name, or the name is none. AW_ERR_LIMIT: it is larger than is served. */
+/* A descriptor of the file, its size and type (a text that lives for ever). AW_ERR_NOTFOUND: no
+ * report of that name, or an invalid name. AW_ERR_LIMIT: it is larger than is served. */
 AW_NODISCARD enum aw_err aw_report_open(const char *folder, const char *name, int *ret_fd,
                                         uint64_t *ret_bytes, const char **ret_type,
                                         struct aw_diag *diag);

@@ -47,7 +47,8 @@ struct aw_server_config {
 struct aw_server; /* opaque */
 
 /* AW_ERR_LIMIT: the path is too long. AW_ERR_EXISTS: there is something else at it.
- * AW_ERR_UNAVAILABLE: somebody listens there already. AW_ERR_IO, AW_ERR_NOMEM. `api` is borrowed.
+ * AW_ERR_UNAVAILABLE: another process listens there already. AW_ERR_IO, AW_ERR_NOMEM. `api` is
+ * borrowed.
  */
 AW_NODISCARD enum aw_err aw_server_open(struct aw_server **ret_server,
                                         const struct aw_server_config *config, struct aw_api *api,

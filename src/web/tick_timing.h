@@ -7,7 +7,7 @@
  * Threads:    the loop tells on its own thread; a lock is held while numbers are added or read.
  *
  * What is measured is real time: from enter to leave, which is everything but learning, and from
- * leave until what was learned is told, which is a round of learning of several workloads at once.
+ * leave until the results of learning are reported, a round of several workloads at once.
  */
 #ifndef AW_WEB_TICK_TIMING_H
 #define AW_WEB_TICK_TIMING_H
