@@ -1,5 +1,5 @@
 /*
- * audit.h - the record of what was decided, which shows when somebody has changed it.
+ * audit.h - the record of what was decided: a tamper-evident log.
  *
  * A folder of files audit-00000001.jsonl, audit-00000002.jsonl, ... Every line is one JSON object:
  *
@@ -14,7 +14,7 @@
  *     seq  = 1 in the very first line, then one more in every line
  *
  * "first" is there, and true, in the first line of every commit: what a power cut has torn is never
- * followed by the beginning of another commit, what somebody has edited may be.
+ * followed by the beginning of another commit; an edited line may be.
  *
  * Call order: aw_audit_open; then append any number of times, commit, and so on; aw_audit_close.
  *             Verify, scan and tail need no open log and may run beside one.
@@ -26,7 +26,7 @@
  * AW_OK; after a failure nothing of the group is, its numbers are given out again, and what it
  * describes must not be done. (One exception that no log can avoid: when the process or the power
  * dies while a commit is under way, or before what a failed one left could be taken back, its
- * entries may be there afterwards although nobody was told.)
+ * entries may be there afterwards although append reported no success.)
  *
  * What the chain shows and what it cannot: docs/mechanisms/audit.md.
  */
@@ -67,8 +67,8 @@ struct aw_audit_config {
 
 /* What opening found. */
 struct aw_audit_recovery {
-    uint64_t entry_count; /* kept */
-    uint64_t torn_bytes;  /* cut off the newest file: of a commit nobody was told about */
+    uint64_t entry_count;               /* kept */
+    uint64_t torn_bytes;                /* cut off the newest file: of an unacknowledged commit */
     char torn_file[AW_AUDIT_NAME_MAX];  /* from where */
     char torn_aside[AW_AUDIT_NAME_MAX]; /* the file that has them now; "" : none */
     char why[AW_AUDIT_WHY_MAX]; /* what was wrong with the first of them, or with the chain */

@@ -32,7 +32,7 @@ struct aw__audit_chain {
 
 /* The text of the file `head`: {"seq":N,"hash":"..."} and a newline. Returns its length. */
 size_t aw__audit_head_format(const struct aw_audit_head *head, char *buf, size_t size);
-/* Reads the file `head`: AW_OK with seq 0 where there is none. AW_ERR_FORMAT: damaged. */
+/* Reads the file `head`: AW_OK with seq 0 where it does not exist. AW_ERR_FORMAT: damaged. */
 AW_NODISCARD enum aw_err aw__audit_head_read(const struct aw_disk *disk, const char *folder,
                                              struct aw_audit_head *ret, struct aw_diag *diag);
 

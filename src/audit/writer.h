@@ -22,7 +22,7 @@
 
 enum aw__audit_mess {
     AW__AUDIT_CLEAN,
-    AW__AUDIT_OPENED,   /* whoever wrote the current file may have died before it was synced */
+    AW__AUDIT_OPENED,   /* the former process may have died before syncing this file */
     AW__AUDIT_TAIL,     /* bytes behind `size` of the current file */
     AW__AUDIT_TORN,     /* the same, found when opening: they are kept aside first */
     AW__AUDIT_NEW_FILE, /* a file after the current one */

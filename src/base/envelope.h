@@ -141,10 +141,10 @@ AW_NODISCARD enum aw_err aw_envelope_read(struct aw_format *format, uint64_t own
                                           const struct aw_alloc *alloc, void **ret_bytes,
                                           size_t *ret_size, struct aw_diag *diag);
 
-/* For who goes on without a file that could not be read, for whatever reason (damaged, of another
- * build, too large, no right to it, no memory), so that the next save does not take its place: it
- * becomes PATH.refused. Returns that, in `buf`; "" where there is no such file (AW_ERR_NOTFOUND),
- * nothing is wrong with it (AW_OK), or it cannot be renamed. */
+/* For a program that goes on without a file that could not be read, for whatever reason (damaged,
+ * of another build, too large, no right to it, no memory), so that the next save does not overwrite
+ * it: it becomes PATH.refused. Returns that, in `buf`; "" where there is no such file
+ * (AW_ERR_NOTFOUND), nothing is wrong with it (AW_OK), or it cannot be renamed. */
 const char *aw_envelope_set_aside(const char *path, enum aw_err err, char *buf, size_t size);
 
 #endif

@@ -24,7 +24,7 @@
 AW_NODISCARD enum aw_err aw_file_read(const char *path, size_t bytes_max,
                                       const struct aw_alloc *alloc, char **ret_bytes,
                                       size_t *ret_len, struct aw_diag *diag);
-/* Opens a file for reading. A pipe is waited for until somebody has written to it, `wait_ms` at
+/* Opens a file for reading. A pipe is waited for until a process has written to it, `wait_ms` at
  * most: AW_ERR_UNAVAILABLE. What has no end, a device but a terminal and /dev/null, is refused:
  * AW_ERR_UNSUPPORTED. */
 #define AW_FILE_WAIT_MS 5000

@@ -3,7 +3,7 @@
  * a wrong size, out of bounds, about something old, flooding, gone in the middle of it, two at
  * once; and some that answer as agreed and want to hurt.
  *
- * They sit where a transport would (exchange.h). What each of them really said, and when, is
+ * They sit where a transport would (agent_exchange.h). What each of them really said, and when, is
  * written down here, so that what was carried out can be held against it.
  */
 #include <math.h>

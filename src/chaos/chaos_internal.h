@@ -190,7 +190,7 @@ struct aw__chaos {
     int64_t stopwatch_us;
     uint32_t deciding; /* whose is asked */
 
-    /* agents of other processes; NULL: there are none */
+    /* agents of other processes; NULL: none */
     struct aw_agent_exchange *exchange;
     struct aw_clock wire; /* that their deadlines are measured by */
     int64_t wire_us, wire_asked_us;

@@ -1,6 +1,6 @@
 /*
- * controller.h - what the files of the verb `controller` share: what was asked, who leads, and the
- * roles, each with a client and a thread of its own.
+ * controller.h - what the files of the verb `controller` share: what was asked, the election, and
+ * the roles, each with a client and a thread of its own.
  *
  * Call order: a role is opened on the thread that will step it, stepped until everything is to end,
  *             and closed there.
@@ -27,7 +27,7 @@ struct aw__controller {
     const char *ns;                             /* to work in; NULL: all */
     char own_ns[AW_KUBE_NAME_MAX];              /* where we run, and where our Leases are */
     char instance[AW__CONTROLLER_INSTANCE_MAX]; /* this process, for Leases and events */
-    const char *lease;                          /* name of the Lease; NULL: nobody else is there */
+    const char *lease;                          /* name of the Lease; NULL: a single process */
     char state[AW_TEXT_MAX];                    /* directory; "": none */
     char store[AW_TEXT_MAX];                    /* for aw_store_open; "": none */
     char socket[AW_TEXT_MAX];                   /* "": none */
@@ -46,7 +46,7 @@ bool aw__controller_leads(void *ctx);
 /* One of --roles. */
 struct aw__role {
     const char *name;
-    bool leads; /* only who leads steps it */
+    bool leads; /* stepped by the leader alone */
     /* `kube` is this role's alone. */
     enum aw_err (*open)(struct aw__controller *controller, struct aw_kube *kube, void **ret_self,
                         struct aw_diag *diag);

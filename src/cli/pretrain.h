@@ -1,6 +1,6 @@
 /*
  * pretrain.h - what the files of the verb `pretrain` share: what was asked, what has happened, and
- * how it is told.
+ * how it is printed.
  *
  * Memory:  a point per round.
  * Threads: single owner.

@@ -1,8 +1,8 @@
 /*
  * run.h - what the files of the verb `run` share: what was asked, and how a run is shown.
  *
- * Call order: options, then a session (daemon/session.h), whose steps are told through rows to
- *             whoever shows them; then summary and report.
+ * Call order: options, then a session (daemon/session.h), whose steps become rows for the display;
+ *             then summary and report.
  * Memory:     sized by what was asked.
  * Threads:    single owner each. The live table alone has a lock: one thread tells, another draws.
  */
@@ -52,7 +52,7 @@ double aw__run_reward(const struct aw_totals *totals, uint32_t steps);
 
 /* The live table. begin draws at once; told by one thread, drawn by another. */
 struct aw__runlive;
-/* NULL without failure: `out` is no terminal, or nobody wants it. */
+/* NULL without failure: `out` is not a terminal, or it is not wanted. */
 AW_NODISCARD enum aw_err aw__runlive_new(const struct aw_daemon_config *ask, FILE *out, bool wanted,
                                          bool color, uint64_t steps_before,
                                          struct aw__runlive **ret);

@@ -36,7 +36,7 @@
                                             */
 #define AW_KUBECLUSTER_AHEAD_US  60000000  /* a start of a later future: our clock is behind */
 #define AW_KUBECLUSTER_YOUNG_US  120000000 /* ready for less: its metrics may not be there yet */
-#define AW_KUBECLUSTER_FORGET_US 600000000 /* a pod not seen for so long is another one */
+#define AW_KUBECLUSTER_FORGET_US 600000000 /* a pod not seen for so long counts as new */
 
 /* A pod of a workload. */
 struct aw_kubecluster_pod {

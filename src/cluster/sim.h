@@ -87,7 +87,7 @@ void aw_sim_free(struct aw_sim *sim);
 AW_NODISCARD enum aw_err aw_sim_add(struct aw_sim *sim, const struct aw_sim_workload *workload,
                                     uint32_t *ret_index, struct aw_diag *diag);
 /* At once and without a trace: what it had on nodes is free. Its index is free until the next add.
- * AW_ERR_NOTFOUND: there is none; AW_ERR_UNSUPPORTED: the reference model removes nothing. */
+ * AW_ERR_NOTFOUND: no such workload; AW_ERR_UNSUPPORTED: the reference model removes nothing. */
 AW_NODISCARD enum aw_err aw_sim_remove(struct aw_sim *sim, uint32_t index);
 struct aw_cluster aw_sim_cluster(struct aw_sim *sim);
 

@@ -104,7 +104,7 @@ struct aw_agent_exchange_outcome {
     bool frozen; /* by an operator */
     char text[AW_AGENT_EXCHANGE_TEXT_MAX];
 };
-/* Only what was asked is told of; without an agent a no-op. */
+/* The outcome of a question that was asked; without an agent a no-op. */
 void aw_agent_exchange_tell(struct aw_agent_exchange *exchange, uint32_t index,
                             const struct aw_agent_exchange_outcome *outcome);
 

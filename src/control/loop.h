@@ -18,9 +18,9 @@
  * Threads:    single owner; learning spreads over a pool of the loop's own. Its size changes no
  *             bytes.
  *
- * Agents of other processes (exchange.h) are asked all at once, after every workload was observed,
- * and the loop waits until the last deadline at most; where no answer came the fallback decides. No
- * other thread is kept waiting: the desk is left meanwhile.
+ * Agents of other processes (agent_exchange.h) are asked all at once, after every workload was
+ * observed, and the loop waits until the last deadline at most; where no answer came the fallback
+ * decides. No other thread is kept waiting: the desk is left meanwhile.
  *
  * A cluster that does not answer is a tick without figures: nothing shrinks, the watchdog hands
  * over to the fallback, the tick goes on with the next workload.
@@ -48,7 +48,7 @@ struct aw_loop_hooks {
     /* Before workload `workload` decides. `ret` is zeroed. */
     void (*orders)(void *ctx, uint32_t workload, int64_t now_us, struct aw_orders *ret);
 
-    /* Each decision, as it is made. `moment` lives until the call returns; NULL: not asked for. */
+    /* Each decision. `moment`, its snapshot, lives until the call returns; NULL: not asked for. */
     void (*decided)(void *ctx, uint32_t workload, const struct aw_decision *decision,
                     const void *moment, size_t moment_bytes);
     /* All have decided. Not AW_OK: they could not be written down, and nothing but growth on a
@@ -74,18 +74,17 @@ struct aw_loop_config {
     int64_t deadline_us; /* of one call of the cluster */
     const struct aw_loop_hooks *hooks; /* borrowed, no slot NULL; NULL: no desk */
     bool steadfast; /* a store that fails is lived with: nothing is changed until it is back */
-    const struct aw_clock
-        *clock; /* that agents are timed by, for the watchdog's deadline; borrowed.
-                   NULL: they take no time, as where time is simulated */
-    struct aw_agent_exchange
-        *exchange; /* where agents of other processes are; borrowed, and the loop is
-                                     the one that asks there. NULL: nobody is */
+    /* Times agents, for the watchdog's deadline; borrowed. NULL: they take no time, as where time
+     * is simulated. */
+    const struct aw_clock *clock;
+    /* Through which the loop asks agents of other processes; borrowed. NULL: there are none. */
+    struct aw_agent_exchange *exchange;
 };
 
 /* A round is about a second's work: eight of them fit into the shortest usual period, 15 s. */
 #define AW_LOOP_LEARN_MAX 8u
 
-/* Told of every decision, in the order of workloads, after it was applied or refused. */
+/* Called for every decision, in the order of workloads, after it was applied or refused. */
 typedef void aw_loop_sink(void *ctx, uint32_t workload, const struct aw_decision *decision);
 
 /* What went wrong and was lived with. */
@@ -116,7 +115,7 @@ AW_NODISCARD enum aw_err aw_loop_remove(struct aw_loop *loop, uint32_t workload)
 AW_NODISCARD enum aw_err aw_loop_update(struct aw_loop *loop, uint32_t workload,
                                         const struct aw_pilot_config *config, struct aw_diag *diag);
 
-/* After new, or after a state was loaded, where the cluster has lived on meanwhile: the first tick
+/* After new, or after a state was loaded, where the cluster ran on meanwhile: the first tick
  * changes nothing but by order, and what is kept goes on behind what the store has. */
 void aw_loop_resume(struct aw_loop *loop);
 

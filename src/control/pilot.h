@@ -1,5 +1,5 @@
 /*
- * pilot.h - one workload's mind: what it saw, who decides, what was decided and why.
+ * pilot.h - one workload's mind: what it saw, which controller decides, what was decided and why.
  *
  * A tick: observe (a sample in, the finished step out, for the store), decide (a decision out),
  * applied (whether the cluster took it). Both controllers are asked in every tick; the stage says

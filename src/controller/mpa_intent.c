@@ -1,4 +1,4 @@
-/* mpa_intent.c - see mandate.h. */
+/* mpa_intent.c - see mpa_intent.h. */
 #include "controller/mpa_intent.h"
 
 #include <stdio.h>

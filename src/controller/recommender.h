@@ -16,7 +16,7 @@
  * Stock VerticalPodAutoscalers that name us are served beside (vpa.h).
  *
  * A process that does not lead only watches. When it becomes the leader it reads every status again
- * and decides nothing in its first tick: the cluster has lived on meanwhile.
+ * and decides nothing in its first tick: the cluster ran on meanwhile.
  *
  * A status is written when the updater or the webhook would act on the change, at once where the
  * object's mode acts, and once a minute where it only recommends; figures and sentences for people

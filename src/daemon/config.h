@@ -54,7 +54,7 @@ struct aw_daemon_config {
     uint32_t thread_count;
     char socket[AW_FILE_PATH_MAX];  /* of a daemon */
     struct aw_listen_auth door;     /* of its page and metrics; host "": none */
-    struct aw_listen_auth probes;   /* for who asks whether it lives; host "": none */
+    struct aw_listen_auth probes;   /* for liveness probes; host "": none */
     char reports[AW_FILE_PATH_MAX]; /* folder that the page shows; "": none */
     struct aw_daemon_agents agents;
     char state[AW_FILE_PATH_MAX];  /* directory; "": none */

@@ -111,7 +111,7 @@ AW_NODISCARD enum aw_err aw__desk_take(struct aw_desk *desk, struct aw_order *or
 void aw__desk_outcome(struct aw_desk *desk, const struct aw__seat *seat, uint64_t of,
                       uint64_t order, enum aw_err result);
 
-/* Policies (steward_policy.c). An order about them is in the log, and its time has come. */
+/* Policies (desk_policy.c). An order about them is in the log, and its time has come. */
 void aw__desk_policy_note(struct aw_desk *desk, uint64_t id, const struct aw_order *order);
 /* Whether it can be taken, as far as the last decision says. */
 AW_NODISCARD enum aw_err aw__desk_policy_may(const struct aw_desk *desk, uint32_t index,

@@ -26,7 +26,7 @@ AW_NODISCARD enum aw_err aw_policy_texts_read(const struct aw_journal_entry *ent
 void aw_policy_texts_deinit(struct aw_policy_texts *texts); /* a zeroed one is a no-op */
 
 /* One of them: the policy in force, or the one on trial; borrowed. `account` says which there are.
- * AW_ERR_NODATA: there is none. AW_ERR_CONFLICT: the texts are older than the account. */
+ * AW_ERR_NODATA: no such policy. AW_ERR_CONFLICT: the texts are older than the account. */
 AW_NODISCARD enum aw_err aw_policy_pick(const json_t *account, const struct aw_policy_texts *texts,
                                         bool trial, const char **ret_text, struct aw_diag *diag);
 

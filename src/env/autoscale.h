@@ -104,10 +104,10 @@ const struct aw_autoscale_info *aw_autoscale_info(const struct aw_env *env);
 /* The sample that the present observation shows; its pods are valid until the next call. */
 const struct aw_sample *aw_autoscale_sample(const struct aw_env *env);
 const struct aw_autoscale_settings *aw_autoscale_settings(const struct aw_env *env);
-const struct aw_bounds *aw_autoscale_bounds(const struct aw_env *env); /* NULL: not such a one */
+const struct aw_bounds *aw_autoscale_bounds(const struct aw_env *env); /* NULL: another kind */
 
 /* The weight of the SLO in the constrained reward, clipped to AW_LAMBDA_MIN .. AW_LAMBDA_MAX; it
- * stays over resets. Whoever trains moves it with aw_lambda_next. */
+ * stays over resets. A trainer moves it with aw_lambda_next. */
 AW_NODISCARD enum aw_err aw_autoscale_set_lambda(const struct aw_env *env, double lambda);
 
 /* As step, with a plan instead of an action: for controllers that are not agents. What the plan

@@ -62,7 +62,7 @@ extern const char *const aw_fallback_names[];
 /* The workload as its owner describes it, and how it begins. */
 struct aw_fallback_task {
     struct aw_bounds bounds;
-    double slo_latency_us; /* at slo_quantile; 0: there is none */
+    double slo_latency_us; /* at slo_quantile; 0: no SLO */
     double slo_quantile;   /* 0: the 99th percentile */
     AW_AMOUNTS(amount, );  /* to begin with */
 };
@@ -128,7 +128,7 @@ enum aw_fallback_cause {
 };
 const char *aw_fallback_cause_text(enum aw_fallback_cause cause);
 
-/* Why a plan is as it is. Figures that a kind does not have are NAN or 0. */
+/* The reasons for a plan. Figures that a kind does not have are NAN or 0. */
 struct aw_fallback_reason {
     enum aw_fallback_cause cause;
     uint32_t held;              /* AW_PLAN_*: shrinking was refused for want of fresh figures */
@@ -146,8 +146,8 @@ const char *aw_fallback_reason_format(const struct aw_fallback_reason *reason, c
 
 struct aw_fallback; /* opaque */
 
-/* AW_ERR_CONFIG: bounds that are none, a start outside them, settings that cannot work together
- * (low above high). `ret_policy` is untouched on failure. */
+/* AW_ERR_CONFIG: invalid bounds, a start outside them, settings that cannot work together (low
+ * above high). `ret_policy` is untouched on failure. */
 AW_NODISCARD enum aw_err aw_fallback_new(const struct aw_fallback_settings *settings,
                                          const struct aw_fallback_task *task,
                                          const struct aw_alloc *alloc,
@@ -167,8 +167,8 @@ void aw_fallback_decide(struct aw_fallback *policy, const struct aw_sample *samp
  * the kind, the most replicas, and window and period of the HPA. */
 size_t aw_fallback_state_bytes(const struct aw_fallback *policy);
 void aw_fallback_state_save(const struct aw_fallback *policy, void *bytes);
-/* AW_ERR_FORMAT: these bytes are no state of a policy like this one in the above. AW_ERR_NOMEM:
- * there is none for the tracks of so many pods. Nothing changed in either case. */
+/* AW_ERR_FORMAT: these bytes are no state of a policy like this one in the above. AW_ERR_NOMEM: no
+ * memory for the tracks of so many pods. Nothing changed in either case. */
 AW_NODISCARD enum aw_err aw_fallback_state_load(struct aw_fallback *policy, const void *bytes);
 
 #endif

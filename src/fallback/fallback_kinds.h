@@ -20,7 +20,7 @@
 #include "task/reading.h"
 
 /* Pods of which the VPA keeps track: all replicas, in a rollout as many again, and a few that were
- * not asked for. Of more the first are followed, and the others count as never having been killed.
+ * not asked for. If there are more, the first are followed, and the rest count as never killed.
  */
 #define AW__FALLBACK_STRAY_PODS 4u
 /* Tracks that there is room for to begin with: few workloads have more pods, and the bounds of most
@@ -91,7 +91,7 @@ static inline bool aw__fallback_has_vpa(uint32_t kind)
            kind == AW_FALLBACK_HPA_VPA_MEM;
 }
 
-/* Whether the VPA of such a policy sets the resource. */
+/* Whether the VPA of this kind sets the resource. */
 static inline bool aw__fallback_controls(uint32_t kind, int resource)
 {
     return aw__fallback_has_vpa(kind) &&

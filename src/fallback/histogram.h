@@ -25,7 +25,7 @@
 #define AW_HISTOGRAM_HALF_LIVES_MAX 100
 /* Times lie between year 1 and this, some 36000 years from 1970. */
 #define AW_HISTOGRAM_TIME_US_MAX ((int64_t)1 << 60)
-/* The heaviest bucket of a checkpoint weighs this much, and the others in proportion. */
+/* The heaviest bucket of a checkpoint weighs this much, and the other buckets in proportion. */
 #define AW_HISTOGRAM_CHECKPOINT_WEIGHT_MAX 10000u
 
 struct aw_histogram_shape {

@@ -5,8 +5,8 @@
  * recommendation is a percentile of it with a margin, within bounds that widen with ignorance.
  *
  * Call order: aw_vpa_config_init once; per container name an aggregate (aw_vpa_aggregate_init), per
- *             running container a zeroed struct aw_vpa_container; then aw_vpa_add and aw_vpa_oom
- *             as things happen, aw_vpa_recommend when somebody asks.
+ *             running container a zeroed struct aw_vpa_container; then aw_vpa_add and aw_vpa_oom as
+ *             things happen, aw_vpa_recommend at any time.
  * Memory:     nothing is allocated; no struct holds a pointer, so all may be saved as bytes. For
  *             exchange with a real VPA use the checkpoint, which is small and has a version.
  * Threads:    pure functions of their arguments; an aggregate and its containers have one owner.
@@ -56,7 +56,7 @@ struct aw_vpa_config {
     int64_t oom_bytes_min;
     int64_t pod_min[AW_VPA_RESOURCE_COUNT];     /* shared evenly by the containers of a pod */
     int64_t max_allowed[AW_VPA_RESOURCE_COUNT]; /* where a policy says nothing; 0: none */
-    int64_t round_to[AW_VPA_RESOURCE_COUNT];    /* up to a multiple; 1: as it is */
+    int64_t round_to[AW_VPA_RESOURCE_COUNT];    /* up to a multiple; 1: unchanged */
 };
 
 /* What is known of one container name over all pods of a workload. */

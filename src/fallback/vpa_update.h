@@ -1,6 +1,6 @@
 /*
  * vpa_update.h - the updater of the VPA: which pods are worth disturbing. How, and how many at
- * once, is up to who carries it out (controller/updater_plan.h on a cluster).
+ * once, is up to the code that carries it out (controller/updater_plan.h on a cluster).
  *
  * Call order: aw_vpa_updater_init, fill in; then aw_vpa_pod_verdict for each pod.
  * Memory:     nothing is allocated; the caller owns all arrays.

@@ -20,7 +20,7 @@
  * goes beyond `width` unless a single word does. Ends with a newline. */
 void aw_wrap(FILE *out, const char *text, unsigned column, unsigned indent, unsigned width);
 
-/* Columns of the terminal behind `out`; AW_HELP_COLUMNS + 20 when it is none. */
+/* Columns of the terminal behind `out`; AW_HELP_COLUMNS + 20 when it is not a terminal. */
 unsigned aw_columns(FILE *out);
 
 struct aw_table {

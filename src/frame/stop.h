@@ -19,7 +19,7 @@
 #include <stdbool.h>
 
 extern _Atomic int aw_stop_signal; /* the signal that came; 0: none since catch */
-extern _Atomic int aw_stop_hangup; /* not 0: SIGHUP came; who has followed it sets it to 0 */
+extern _Atomic int aw_stop_hangup; /* not 0: SIGHUP came; its handler sets it back to 0 */
 
 enum aw__stop_hangup_means {
     AW__STOP_HANGUP_DEFAULT, /* not caught */

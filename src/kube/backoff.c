@@ -1,4 +1,4 @@
-/* backoff.c - see pace.h. */
+/* backoff.c - see backoff.h. */
 #include "kube/backoff.h"
 
 #include <aware/err.h>

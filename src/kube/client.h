@@ -73,8 +73,8 @@ struct aw_kube_counts {
 
 struct aw_kube;
 
-/* `config` is borrowed until close. AW_ERR_CONFIG: the address is not one; AW_ERR_NOMEM. Nothing
- * is sent yet. */
+/* `config` is borrowed until close. AW_ERR_CONFIG: a malformed address; AW_ERR_NOMEM. Nothing is
+ * sent yet. */
 AW_NODISCARD enum aw_err aw_kube_open(struct aw_kube **ret_kube,
                                       const struct aw_kube_config *config,
                                       const struct aw_kube_options *options,

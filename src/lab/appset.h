@@ -45,7 +45,7 @@ enum aw_err aw_appset_make(void *pool, uint32_t app, const struct aw_alloc *allo
                            struct aw_load *ret_load, struct aw_diag *diag);
 
 /* "[SEED:]FIRST-LAST", or "SEED:N" for the first N; `key` is the option. Without a seed `ret_seed`
- * stays as it is. */
+ * is untouched. */
 AW_NODISCARD enum aw_err aw__appset_range(const char *text, const char *key, uint64_t *ret_seed,
                                           uint32_t *ret_first, uint32_t *ret_count,
                                           struct aw_diag *diag);

@@ -1,4 +1,4 @@
-/* calibrate.h - what `aware calibrate` found, for those who print it. */
+/* calibrate.h - what `aware calibrate` found, for printing. */
 #ifndef AW_LAB_CALIBRATE_H
 #define AW_LAB_CALIBRATE_H
 
@@ -6,9 +6,9 @@
 #include "study/calibrate.h"
 
 #define AW__CALIBRATE_APPS_MAX 32u
-#define AW__CALIBRATE_QUIET    0.25 /* cores of others: more disturbs a measurement */
+#define AW__CALIBRATE_QUIET    0.25 /* cores of other processes: more disturbs a measurement */
 
-/* Goals of a calibration, for --check and for what is said of it. */
+/* Goals of a calibration, for --check and for the report. */
 #define AW__CALIBRATE_P99_GOAL      0.20 /* median, reference */
 #define AW__CALIBRATE_P99_FAST_GOAL 0.25 /* median, fast */
 #define AW__CALIBRATE_KNEE_GOAL     0.15 /* median, reference */
@@ -40,8 +40,8 @@ AW_NODISCARD enum aw_err aw__calibration_print(const struct aw_call *run,
                                                struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw__calibration_print_json(const struct aw__calibration *c,
                                                     struct aw_diag *diag);
-/* Takes the measured points of `app` from what --output json printed before. AW_ERR_NOTFOUND: there
- * are none of an application of that text; AW_ERR_FORMAT: it is something else. */
+/* Takes the measured points of `app` from what --output json printed before. AW_ERR_NOTFOUND: no
+ * points of an application of that text; AW_ERR_FORMAT: it is something else. */
 AW_NODISCARD enum aw_err aw__calibrated_read(const char *path, struct aw__calibrated *app,
                                              struct aw_diag *diag);
 /* Rows as `aware simulate fit` reads them. */

@@ -5,7 +5,7 @@
  * Memory:     at open; load/drive.h has blocks of its own while it measures.
  * Threads:    single owner; the threads of the cluster and of the load beside it.
  *
- * The trap: who else runs on this machine is measured, too.
+ * The trap: other processes of this machine are measured, too.
  */
 #ifndef AW_LAB_CALIBRATE_TESTBED_H
 #define AW_LAB_CALIBRATE_TESTBED_H

@@ -48,7 +48,7 @@ json_t *aw__experiment_json(const struct aw__experiment *ask, const struct aw_st
 /* The same as a file, wholly or not at all. */
 AW_NODISCARD enum aw_err aw__experiment_json_write(const json_t *document, const char *path,
                                                    struct aw_diag *diag);
-/* A page that needs no other file, from such a document. */
+/* A page that needs no other file, from that document. */
 AW_NODISCARD enum aw_err aw__experiment_page_write(const json_t *document, const char *path,
                                                    struct aw_diag *diag);
 

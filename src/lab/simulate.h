@@ -1,5 +1,5 @@
 /*
- * simulate.h - what the files of the verb `simulate` share: what was asked, what came of it.
+ * simulate.h - what the files of the verb `simulate` share: what was asked, and the results.
  *
  * Call order: ask, then the runs, then one of the prints and the report, then deinit.
  * Memory:     everything is sized by what was asked.

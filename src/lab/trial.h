@@ -1,5 +1,5 @@
 /*
- * trial.h - what the files of the verb `trial` share: what was asked, what came of it, how it is
+ * trial.h - what the files of the verb `trial` share: what was asked, the results, how they are
  * printed.
  *
  * Memory:  everything is sized by what was asked.
@@ -15,7 +15,7 @@
 #define AW__TRIAL_EPISODES_MAX 100u
 #define AW__TRIAL_STEPS_MAX    10000u /* of one run */
 
-/* Who is measured, each alone on the same load. */
+/* The controllers measured, each alone on the same load. */
 enum aw__trial_arm {
     AW__TRIAL_FALLBACK, /* the rules alone */
     AW__TRIAL_SHARED,   /* the shared model's policy as the rules' episodes gave it: zero-shot */

@@ -49,7 +49,7 @@ struct aw__driver {
 
     uint32_t wire_max, wire_open, idle_first, unused_first; /* lists: index + 1; 0: empty */
     uint32_t idle_count, busy_count;
-    bool serving;          /* those who waited */
+    bool serving;          /* requests that waited */
     struct aw__wire *wire; /* [wire_max] */
     int64_t *backlog;      /* ring of due times */
     uint32_t backlog_max, backlog_first, backlog_count, backlog_seen_max;
@@ -60,7 +60,7 @@ struct aw__driver {
     struct aw_latency_histogram *latency, *service, *behind;
     struct aw_latency_histogram *interval; /* since it was last published */
 
-    /* for whoever reports */
+    /* for the reporter */
     pthread_mutex_t lock;
     struct aw_drive_totals published;
     struct aw_latency_histogram *published_interval;

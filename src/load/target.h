@@ -1,5 +1,5 @@
 /*
- * target.h - whom requests go to: a URL, and the guard against pressing a stranger's server.
+ * target.h - where requests go: a URL, and the guard against loading a stranger's server.
  *
  * Memory and threads: plain struct, pure function but for name look-up.
  */

@@ -46,7 +46,7 @@ struct aw_timetable {
 AW_NODISCARD enum aw_err aw_timetable_init(struct aw_timetable *timetable,
                                            const struct aw_timetable_config *config,
                                            struct aw_diag *diag);
-/* When the next request is due, in microseconds since the start; false: there is none. */
+/* When the next request is due, in microseconds since the start; false: no further one. */
 bool aw_timetable_next(struct aw_timetable *timetable, int64_t *ret_us);
 
 #endif

@@ -4,8 +4,8 @@
  *
  * The learner is TD3 (Fujimoto et al., 2018; one critic and no delay make it DDPG). A batch has
  * rows of several workloads; the gradient that reaches the embedding of a workload, from the loss
- * of the critics and from that of the actor, flows on into the encoder. Frozen, the encoder stays
- * as it is and the rest is fine-tuned on one workload.
+ * of the critics and from that of the actor, flows on into the encoder. With a frozen encoder the
+ * rest is fine-tuned on one workload.
  *
  * Call order: config_init, new; per workload: episode when one has ended (what the encoder reads)
  *             and push (what is learned from); learn; act; save, load; free.
@@ -32,7 +32,7 @@ struct aw_context_settings {
     uint32_t encoder_hidden, encoder_dense, embedding;
     uint32_t episodes, choice; /* of a bundle */
     uint32_t hidden;           /* of two layers, of actor and critics */
-    bool to_actor, to_critic;  /* who sees the embedding; nobody: a learner without context */
+    bool to_actor, to_critic;  /* which nets see the embedding; none: a learner without context */
     double gamma, tau;
     double actor_lr, critic_lr, encoder_lr;
     double pretanh_penalty;
@@ -84,8 +84,8 @@ bool aw_context_episode(struct aw_context *context, uint32_t workload, const flo
 /* What a teacher would do in this workload, whatever its state: the actor is drawn towards it. */
 void aw_context_teach(struct aw_context *context, uint32_t workload, const float *action);
 
-/* Means and scales of what the encoder reads, from the bundles there are (of everybody who learns
- * together): once, before learning. Fails where sharing does. */
+/* Means and scales of what the encoder reads, from the bundles there are (of all processes that
+ * learn together): once, before learning. Fails where sharing does. */
 AW_NODISCARD enum aw_err aw_context_normalise(struct aw_context *context);
 
 /* The embedding [embedding]; zeros for a workload without episodes. Until the next call. */
@@ -94,8 +94,8 @@ const float *aw_context_embed(struct aw_context *context, uint32_t workload);
 AW_NODISCARD enum aw_err aw_context_act(struct aw_context *context, uint32_t workload,
                                         const float *obs, double noise, float *action);
 
-/* What one more thread embeds and acts with, beside others. One thread alone asks for a workload at
- * a time (pushing to it and adding to its episodes included), and nobody learns meanwhile. */
+/* What one more thread embeds and acts with. One thread alone asks for a workload at a time
+ * (pushing to it and adding to its episodes included), and no thread learns meanwhile. */
 struct aw_context_reader; /* opaque */
 AW_NODISCARD enum aw_err aw_context_reader_new(const struct aw_context *context,
                                                struct aw_context_reader **ret_reader);

@@ -1,5 +1,5 @@
 /*
- * inference.h - a model as it is used and no longer taught: its encoder and its actor, read-only.
+ * inference.h - a model that is used and no longer taught: its encoder and its actor, read-only.
  *
  * Call order: open; embed as often as wanted; close.
  * Memory:     one block at open, without critics, targets and moments; embed allocates its scratch

@@ -24,8 +24,8 @@
 #define AW_KNOWN_APPS_ODD_BELOW \
     0.01 /* quantile below which a workload is outside of what is known */
 #define AW_KNOWN_APPS_PLACES_MAX 64u /* nearest ones that can be asked for */
-/* Nothing is told more exactly than this: R is a number of some 100 with one digit, and episodes
- * are counted in whole ones. */
+/* The precision of what is reported: R is a number of some 100 with one digit, and episodes are
+ * counted in whole ones. */
 #define AW_KNOWN_APPS_DROP_DEVIATION_MIN     0.001
 #define AW_KNOWN_APPS_EPISODES_DEVIATION_MIN 1.0
 
@@ -75,13 +75,13 @@ struct aw_known_apps_place {
     uint32_t count; /* of the nearest, the nearest first */
     uint32_t index[AW_KNOWN_APPS_PLACES_MAX];
     double similarity[AW_KNOWN_APPS_PLACES_MAX];
-    double quantile; /* of the nearest one's similarity; NAN: nobody is known */
+    double quantile; /* of the nearest one's similarity; NAN: none is known */
     bool odd;        /* outside of what is known */
 };
 void aw_known_apps_place(const struct aw_known_apps *known, const float *embedding, uint32_t max,
                          struct aw_known_apps_place *ret);
 
-/* `similarity` to the nearest one known, NAN: nobody is; `odd`: outside of what is known. */
+/* `similarity` to the nearest one known, NAN: none is; `odd`: outside of what is known. */
 struct aw_known_apps_prediction aw_known_apps_predict(const struct aw_known_apps_line *line,
                                                       double similarity, bool odd);
 

@@ -21,12 +21,12 @@ struct aw_model_card {
     char options[AW_MODEL_CARD_OPTIONS_MAX];    /* what `pairs` points into */
     const char *pairs[AW_MODEL_CARD_PAIRS_MAX]; /* "key=value" */
     uint32_t pair_count;
-    bool foresight;                                 /* its state has a forecast besides */
+    bool foresight;                                 /* its state also has a forecast */
     double reward_shift, reward_scale, reward_miss; /* (reward - miss if missed + shift) * scale */
 };
 
 /* AW_ERR_FORMAT: not a model that says where it was taught. Keys it does not know are passed over;
- * reward keys that are missing have the defaults of those who wrote models without them. */
+ * reward keys that are missing have the defaults of the versions that wrote models without them. */
 AW_NODISCARD enum aw_err aw_model_card_read(const char *path, struct aw_model_card *ret,
                                             const struct aw_alloc *alloc, struct aw_diag *diag);
 

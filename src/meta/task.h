@@ -19,7 +19,7 @@
 struct aw__meta_workload {
     char name[AW_META_NAME_MAX]; /* empty: free */
     bool pending;                /* there is feedback */
-    uint64_t weights, data;      /* versions that the embedding was made of; 0: there is none */
+    uint64_t weights, data;      /* versions that the embedding was made of; 0: no embedding */
     uint32_t sample_count;       /* kept */
     uint32_t sample_seen;        /* since it became known, up to UINT32_MAX */
 };

@@ -2,7 +2,7 @@
  * kernels.h - one small matrix product with strides, in two builds: AVX2+FMA and plain C.
  *
  * Internal to nn/. c [M][N] = epilogue(a b), where a(i, k) is at a[i * a_row + k * a_col] and the
- * rows of b are contiguous. Whoever calls has already made sure that it is small.
+ * rows of b are contiguous. The caller has made sure that it is small.
  */
 #ifndef AW_NN_KERNELS_H
 #define AW_NN_KERNELS_H

@@ -30,7 +30,7 @@
 #define AW_SAFETENSORS_META_MAX         1024u /* keys of __metadata__ */
 #define AW_SAFETENSORS_NAME_MAX         256u  /* bytes of a tensor's name or a key, with the NUL */
 #define AW_SAFETENSORS_RANK_MAX         8u
-#define AW_SAFETENSORS_SEAL             "checksum" /* the key of metadata that seals the others */
+#define AW_SAFETENSORS_SEAL             "checksum" /* the metadata key that seals the rest */
 
 enum aw_dtype { AW_DTYPE_F32, AW_DTYPE_F64, AW_DTYPE_I64, AW_DTYPE_U8 };
 const char *aw_dtype_name(enum aw_dtype dtype); /* "F32" */
@@ -72,8 +72,8 @@ AW_NODISCARD enum aw_err aw_safetensors_parse(const void *bytes, size_t size, co
                                               struct aw_diag *diag);
 void aw_safetensors_close(struct aw_safetensors *file); /* NULL is a no-op */
 
-/* AW_ERR_FORMAT: what the file holds is not what was sealed. One without a seal passes: those who
- * wrote it did not have it. */
+/* AW_ERR_FORMAT: what the file holds is not what was sealed. A file without a seal passes: older
+ * versions wrote none. */
 AW_NODISCARD enum aw_err aw_safetensors_check_seal(const struct aw_safetensors *file,
                                                    struct aw_diag *diag);
 
@@ -92,7 +92,7 @@ void aw_safetensors_at(const struct aw_safetensors *file, uint32_t index,
 /* False, and `ret_view` untouched, when there is no such tensor. */
 bool aw_safetensors_find(const struct aw_safetensors *file, const char *name,
                          struct aw_tensor_view *ret_view);
-/* NULL when there is none. */
+/* NULL: not in the file. */
 const char *aw_safetensors_meta(const struct aw_safetensors *file, const char *key);
 uint32_t aw_safetensors_meta_count(const struct aw_safetensors *file);
 /* The key of entry `index`, in the order of the file. */

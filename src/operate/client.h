@@ -20,7 +20,7 @@
 
 #include <jansson.h>
 
-#define AW__CLIENT_STATE     "aware-state" /* directory, where nobody says otherwise */
+#define AW__CLIENT_STATE     "aware-state" /* directory, unless told otherwise */
 #define AW__CLIENT_PAGE      1000u         /* of a list; the most that the API gives at once */
 #define AW__CLIENT_LIST_MAX  100000u       /* rows of all pages */
 #define AW__CLIENT_BODY_MAX  ((size_t)80 << 20)
@@ -69,7 +69,7 @@ AW_NODISCARD enum aw_err aw__client_send(struct aw__client *client, const char *
 #define AW__CLIENT_PATH_MAX 2048u
 const char *aw__client_path(const char *name, const char *tail, char *buf, size_t size);
 
-/* --- questions, to whoever answers ------------------------------------------------------------ */
+/* --- questions, to a daemon or to its state --------------------------------------------------- */
 
 AW_NODISCARD enum aw_err aw__client_status(struct aw__client *client, json_t **ret,
                                            struct aw_diag *diag);
@@ -79,7 +79,7 @@ AW_NODISCARD enum aw_err aw__client_workloads(struct aw__client *client, const c
 /* Of a stopped daemon: its row, the account of its last decision and its latest entries. */
 AW_NODISCARD enum aw_err aw__client_workload(struct aw__client *client, const char *name,
                                              json_t **ret, struct aw_diag *diag);
-/* `decision` 0: the last that was kept. `name` NULL: whoever it is about; `decision` is not 0. */
+/* `decision` 0: the last that was kept. `name` NULL: any workload; `decision` is not 0. */
 AW_NODISCARD enum aw_err aw__client_explain(struct aw__client *client, const char *name,
                                             uint64_t decision, json_t **ret, struct aw_diag *diag);
 /* Newest first. `name` NULL: of all. `since` as the API takes it, or NULL. `before`: only
@@ -95,7 +95,8 @@ AW_NODISCARD enum aw_err aw__client_freezes(struct aw__client *client, json_t **
 AW_NODISCARD enum aw_err aw__client_order(struct aw__client *client, const json_t *order,
                                           json_t **ret, struct aw_diag *diag);
 
-/* --- what a stopped daemon left (left.c) ------------------------------------------------------ */
+/* --- what a stopped daemon left (offline_views.c)
+ * ------------------------------------------------------ */
 
 /* The row of a workload in views.json. AW_ERR_NOTFOUND, AW_ERR_USAGE: several of that name. */
 AW_NODISCARD enum aw_err aw__offline_row(const struct aw__client *client, const char *name,

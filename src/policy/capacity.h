@@ -4,8 +4,7 @@
  * Memory:  one block.
  * Threads: as policy.h.
  *
- * The trap: who changes the numbers calls aw_capacity_set, or the values that decide are the old
- * ones.
+ * The trap: change the numbers with aw_capacity_set, or the old values go on deciding.
  */
 #ifndef AW_POLICY_CAPACITY_H
 #define AW_POLICY_CAPACITY_H

@@ -2,12 +2,12 @@
  * capacity_rule.h - the formula, a policy of nine numbers: capacity for the load, by what a request
  * costs. Profiles call it `formula`.
  *
- * Wanted cores are what the load needs (smoothed load mixed with its recent peak, times CPU per
- * request as it is measured) times a margin; replicas follow from the size of one. Two trims move
- * with experience: every missed step raises the margin a little, every met one lowers it by so much
- * less that the two balance where just the budget is missed (adaptive conformal inference, Gibbs
- * and Candes, 2021, is the same rule); slower, the same for the size of a replica. Memory is the
- * recent peak and a little more. Without load for long a workload may sleep: one small replica.
+ * Wanted cores are what the load needs (smoothed load mixed with its recent peak, times measured
+ * CPU per request) times a margin; replicas follow from the size of one. Two trims move with
+ * experience: every missed step raises the margin a little, every met one lowers it by so much less
+ * that the two balance where just the budget is missed (adaptive conformal inference, Gibbs and
+ * Candes, 2021, is the same rule); slower, the same for the size of a replica. Memory is the recent
+ * peak and a little more. Without load for long a workload may sleep: one small replica.
  *
  * What is learned are the nine numbers (by trying on copies of the workload, rehearse.h); what
  * adapts from step to step are the trims. A constant has no answer to a workload that changes; this
@@ -63,7 +63,7 @@ struct aw_capacity_rule_values {
 };
 void aw_capacity_rule_decode(const struct aw_capacity_rule *rule,
                              struct aw_capacity_rule_values *ret_values);
-/* As an operator would begin who knows nothing: about one core, twice the need. */
+/* A beginning without any knowledge: about one core, twice the need. */
 void aw_capacity_rule_plain(struct aw_capacity_rule *rule);
 /* FNV over the numbers: what a decision is recorded under. Never 0. */
 uint64_t aw_capacity_rule_id(const struct aw_capacity_rule *rule);
@@ -81,10 +81,9 @@ struct aw_capacity_rule_memory {
     uint32_t step, idle, since_resize, quiet;
 };
 void aw_capacity_rule_begin(struct aw_capacity_rule_memory *memory);
-/* The numbers are others now: what was learned about the old ones no longer holds. */
+/* The numbers changed: what was learned about the old ones no longer holds. */
 void aw_capacity_rule_changed(struct aw_capacity_rule_memory *memory);
-/* The workload is another now: requests cost what they cost from here on, or the load is what it is
- * from here on. */
+/* The workload changed: the cost of requests, or the load, is measured anew from here on. */
 void aw_capacity_rule_new_requests(struct aw_capacity_rule_memory *memory);
 void aw_capacity_rule_new_load(struct aw_capacity_rule_memory *memory);
 

@@ -4,7 +4,7 @@
  * Memory:  one block.
  * Threads: as policy.h.
  *
- * The trap: it has no answer of its own. Who asks it over the wire hands in what came of that, and
+ * The trap: it has no answer of its own. The caller asks over the wire and hands in the answer;
  * aw_external_step says before each act whether it can be used.
  */
 #ifndef AW_POLICY_EXTERNAL_H
@@ -28,7 +28,7 @@ struct aw_external {
 extern const struct aw_policy_ops aw_external_ops;
 
 struct aw_external *aw_external_of(const struct aw_policy *policy); /* NULL: of another kind */
-/* Takes in what came of asking, and forgets it. Returns how long the answer took. */
+/* Takes in the answer, and forgets it. Returns how long it took. */
 double aw_external_step(struct aw_external *external,
                         const struct aw_external_agent_settings *settings, int64_t now_us,
                         struct aw_external_agent_report *ret_report);

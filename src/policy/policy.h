@@ -2,16 +2,16 @@
  * policy.h - what a pilot may ask of a policy, whatever it is made of.
  *
  * A policy is a handle: a table of functions and what they work on. The policy in force and one on
- * trial beside it are two handles of one kind. A kind is one file with such a table, and one line
- * in AW_POLICY_MAP. How a kind learns is the business of its teacher (rehearsal/lesson.h).
+ * trial beside it are two handles of one kind. A kind is one file with a table of functions, and
+ * one line in AW_POLICY_MAP. How a kind learns is the business of its teacher (rehearsal/lesson.h).
  *
  * Call order: new; then act once per tick, in order of time, and anything else between ticks; free.
- *             A candidate is told whom it follows before each act.
+ *             A candidate gets the policy in force before each act.
  * Memory:     one block at new, and what a kind says. act, follow, sees and distance allocate
  *             nothing.
  * Threads:    single owner; learned, describe and save read alone.
  *
- * The trap: act takes in what it is shown. Who asks twice in a tick has shown it two ticks.
+ * The trap: act takes in what it is shown. Asking twice in a tick counts as two ticks.
  */
 #ifndef AW_POLICY_POLICY_H
 #define AW_POLICY_POLICY_H
@@ -90,7 +90,7 @@ struct aw_policy_ops {
     void (*adopt)(void *self, const void *other);
     /* Whether `other` is of the same shape. */
     bool (*fits)(const void *self, const void *other);
-    /* The workload is another now: another load, or other requests. */
+    /* The workload changed: another load, or other requests. */
     void (*changed)(void *self, bool load);
 
     /* Everything that decides the future, in as many bytes for every policy of the shape.
@@ -110,7 +110,7 @@ struct aw_policy_ops {
 
 struct aw_policy {
     const struct aw_policy_ops *ops; /* no slot is ever NULL */
-    void *self;                      /* NULL: there is none */
+    void *self;                      /* NULL: no policy */
 };
 
 const struct aw_policy_ops *aw_policy_ops_of(uint32_t kind);

@@ -130,7 +130,7 @@ struct aw_profile {
 const char *aw_profile_key(const struct aw_profile *profile, char *buf, size_t size);
 /* What the guard lets pass; `simulated` tells what a profile that says no updateMode means. */
 enum aw_guard_mode aw_profile_mode(const struct aw_profile *profile, bool simulated);
-/* Whether there is an SLO to learn for; without one the fallback acts for good. */
+/* Whether there is an SLO to learn for; without one the fallback always acts. */
 bool aw_profile_has_slo(const struct aw_profile *profile);
 
 /* AW_ERR_CONFIG, with file and line: `cluster` ("the local cluster") cannot set a resource that is
@@ -197,7 +197,7 @@ struct aw_profile_finding {
     struct aw_diag diag; /* file, line, column, path, what was expected and what was found */
 };
 
-/* Takes every finding as it is found. `take` may be NULL; the counts are kept either way. */
+/* `take` is called with every finding, and may be NULL; the counts are kept either way. */
 struct aw_profile_report {
     void (*take)(void *ctx, const struct aw_profile_finding *finding);
     void *ctx;

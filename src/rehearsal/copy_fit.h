@@ -48,7 +48,8 @@ struct aw_copy_record {
     double start_us, start_count; /* from container start to ready, sums */
     double last_cores;            /* of a replica, when last a latency was taken in */
     double unsettled;             /* steps until a backlog is believed to be gone */
-    /* sums of how far steps are off what was known, beyond what chance is allowed; see model.c */
+    /* sums of how far steps are off what was known, beyond what chance is allowed; see
+     * copy_fit.c */
     double cpu_above, cpu_below, latency_above, latency_below;
     int64_t seen_us; /* time of the last sample */
     uint32_t bin_count;

@@ -31,7 +31,7 @@
 #include "task/objective.h"
 #include "task/state.h"
 
-#define AW_COPYENV_MINUTES_MIN 30u /* of load: less of the past is none */
+#define AW_COPYENV_MINUTES_MIN 30u /* of load: with less there is no copy */
 #define AW_COPYENV_MINUTES_MAX 10080u
 #define AW_COPYENV_STEPS_MAX   100000u /* of one episode */
 
@@ -56,7 +56,7 @@ struct aw_copyenv_config {
     uint32_t minutes;
     double busier;    /* an episode's load is up to this many times the past's; >= 1 */
     double error_max; /* of a copy; a worse one is no copy */
-    uint64_t seed;    /* of the copy; 0 believes the record as it is */
+    uint64_t seed;    /* of the copy; 0: believes the record exactly */
 };
 
 /* AW_ERR_NODATA: too little was seen to make a copy worth the name. AW_ERR_LIMIT: more minutes or

@@ -2,9 +2,9 @@
  * learner.h - what a workload has lived through, and rounds of learning from it.
  *
  * A learner holds the latest episodes of one workload. A round takes a policy and that record, and
- * gives a better policy; it carries nothing else from round to round, so whoever has the record and
- * the policy can go on exactly where another stopped. Rounds happen between episodes: within one,
- * the policy that acts does not change.
+ * gives a better policy; it carries nothing else from round to round, so another process with the
+ * record and the policy goes on exactly where this one stopped. Rounds happen between episodes:
+ * within one, the policy that acts does not change.
  *
  * Call order: new; add per finished step and end per finished episode; round and estimate between
  *             episodes, as often as wanted; free.
@@ -32,7 +32,7 @@
 /* How a round learns. */
 enum aw_learner_method {
     AW_LEARNER_BCQ, /* from the record, near what was done (aw_learner_round) */
-    AW_LEARNER_PPO, /* the others by acting, on copies of the workload */
+    AW_LEARNER_PPO, /* this and the next ones by acting, on copies of the workload */
     AW_LEARNER_TD3, /* (aw_learner_round_on_copies) */
     AW_LEARNER_DDPG,
 };
@@ -67,8 +67,8 @@ struct aw_learner_step {
     const float *next_obs; /* [obs_dim] */
     double gain;           /* what the objective counts for the step before the SLO is weighed */
     bool violated;
-    bool by_fallback; /* who acted */
-    double read;      /* its reward as a shared model reads it (pretrained.h); 0: there is none */
+    bool by_fallback; /* else the agent acted */
+    double read;      /* its reward as a shared model reads it (pretrained.h); 0: no model */
 };
 
 enum aw_learner_round {

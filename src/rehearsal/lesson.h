@@ -2,11 +2,11 @@
  * lesson.h - how a kind of policy learns between episodes, whatever it learns by.
  *
  * A lesson is all that a workload can be learned from: copies of it, its episodes, a shared model,
- * the policy in force; and what came of it. A kind of policy (policy/policy.h) has a teacher, one
- * file with such a table, which its line in AW_POLICY_MAP names; a kind that learns nothing has
+ * the policy in force; and the result. A kind of policy (policy/policy.h) has a teacher, one file
+ * with a table of functions, which its line in AW_POLICY_MAP names; a kind that learns nothing has
  * aw_no_teacher.
  *
- * Call order: fill in a lesson, learn, take what came of it, whether it failed or not.
+ * Call order: fill in a lesson, learn, take the result, whether it failed or not.
  * Memory:     a lesson borrows everything but a policy to try, which is the caller's to take.
  * Threads:    one lesson, one thread; lessons of different workloads know nothing of each other.
  *
@@ -52,13 +52,13 @@ struct aw_lesson {
     const struct aw_canary_memory *canary; /* which policies are not tried again soon, */
     uint32_t rows;                         /* after so many steps */
     struct aw_learner *learner;            /* episodes of the store; NULL: none were asked for */
-    const struct aw_pretrained *model;     /* shared; NULL: there is none */
+    const struct aw_pretrained *model;     /* shared; NULL: none */
     struct aw_policy policy;               /* in force, and what it was made for */
     const struct aw_policy_task *policy_task;
     uint64_t seed;
     const struct aw_alloc *alloc;
 
-    /* as it is, and as the lesson leaves it */
+    /* in: the present one; out: after the lesson */
     struct aw_policy_origin origin;              /* of the policy in force */
     double better_mean, better_low, better_high; /* than the fallback, per episode; NAN: unknown */
     bool anew; /* the workload has changed since the last search */
@@ -75,7 +75,7 @@ struct aw_teacher_ops {
     bool from_record; /* in rounds from the workload's episodes, while the stage says so; else by
                        * searches, which come more and more rarely, and explore nothing */
     bool least_cost;  /* it knows no objective but the least cost */
-    bool same_shape;  /* a shared model's policy is taken as it is: it must have the same shape */
+    bool same_shape;  /* a shared model's policy is taken unchanged: it must have the same shape */
 
     /* Whether copies of the workload are made at all. */
     bool (*copies)(const struct aw_learner_settings *settings, bool has_model);

@@ -60,7 +60,7 @@ struct aw_rehearse_config {
     double slo_weight; /* of the paper's reward */
 };
 
-/* What came of a policy on one copy. */
+/* The result of a policy on one copy. */
 struct aw_rehearsed {
     double cost_per_hour;
     double cost_ratio; /* of an episode, to what its load needs (see below); mean over episodes */
@@ -115,7 +115,7 @@ AW_NODISCARD enum aw_err aw_rehearsal_translate(struct aw_rehearsal *rehearsal,
                                                 const struct aw_rehearse_network *network,
                                                 uint64_t seed, struct aw_capacity_rule *ret_rule);
 
-/* Where a search begins beside its own draws (borrowed; NULL: there is none). */
+/* Where a search begins beside its own draws (borrowed; NULL: none). */
 struct aw_rehearse_starts {
     const struct aw_capacity_rule *known;  /* what is in force */
     const struct aw_capacity_rule *taught; /* what another policy does (aw_rehearsal_translate) */

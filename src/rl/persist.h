@@ -97,7 +97,7 @@ typedef enum aw_err aw_persist_valid(void *ctx, const struct aw_persist_found *f
 
 /* Reads model.safetensors (not resumable: the MODEL parts) or state.safetensors (all parts).
  * Another algorithm or other shapes are refused with a sentence that names both, and so is a
- * generator of zeros, which would yield nothing else and keep whoever draws from it waiting. */
+ * generator of zeros, which yields nothing else, so that drawing from it may never end. */
 AW_NODISCARD enum aw_err aw_persist_load(struct aw_persist *persist, const char *dir,
                                          bool resumable, aw_persist_valid *valid, void *ctx,
                                          const struct aw_alloc *alloc, struct aw_diag *diag);

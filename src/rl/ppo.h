@@ -7,8 +7,9 @@
  *
  * Call order: as <aware/agent.h> says. act with `explore` remembers what it drew, and the following
  *             observe uses that, not the action handed in: the ratio of probabilities is about the
- *             draw, and the world may have clipped it. So observe without such an act of all
- *             environments is AW_ERR_USAGE, and so is observe when a full rollout waits for learn.
+ *             draw, and the world may have clipped it. So observe without an act of all
+ *             environments before it is AW_ERR_USAGE, and so is observe when a full rollout waits
+ *             for learn.
  * Memory:     sized at make. act, observe and learn never allocate.
  * Threads:    single owner.
  */

@@ -115,8 +115,8 @@ struct aw_rpc_method {
      * it, and then nothing else is called. */
     void (*open)(void *ctx, struct aw_rpc_stream *stream, void **ret_self,
                  struct aw_rpc_reply *reply);
-    /* A message came. LOCKSTEP: the reply's message is sent. DUPLEX: so it is where there is one;
-     * others by aw_rpc_stream_send. */
+    /* A message came. LOCKSTEP: the reply's message is sent. DUPLEX: so it is if there is one;
+     * further messages by aw_rpc_stream_send. */
     void (*message)(void *self, const uint8_t *bytes, size_t size, struct aw_rpc_reply *reply);
     /* DUPLEX: the peer will send nothing more; a reply with `end` set ends the stream. NULL: it
      * ends with OK. */
@@ -148,7 +148,7 @@ const char *aw_rpc_stream_peer(const struct aw_rpc_stream *stream);
 struct aw_rpc_config {
     const char *listen; /* "unix:/run/x.sock", "/run/x.sock", "127.0.0.1:50051", ":0" */
     const char *token;  /* what "authorization: Bearer ..." must carry; NULL: none on loopback */
-    bool orders; /* who calls here acts: by TCP the token is needed on loopback too, as by HTTP */
+    bool orders;        /* callers act: by TCP the token is needed on loopback too, as by HTTP */
     const char *tls_cert_path, *tls_key_path; /* PEM; both or none */
     uint32_t threads;                         /* for what takes long; 0: AW_RPC_THREADS */
     uint32_t calls_max;                       /* 0: AW_RPC_CALLS */

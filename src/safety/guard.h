@@ -122,7 +122,7 @@ const char *aw_clip_sentence(enum aw_clip clip); /* for people */
 
 enum aw_guard_freeze { AW_GUARD_FREEZE_NONE, AW_GUARD_FREEZE_DOWN, AW_GUARD_FREEZE_ALL };
 enum aw_guard_slo {
-    AW_GUARD_SLO_MET,     /* or there is none, or there was no request */
+    AW_GUARD_SLO_MET,     /* or no SLO, or no request */
     AW_GUARD_SLO_MISSED,  /* in the last step */
     AW_GUARD_SLO_UNKNOWN, /* there is an SLO, but no figures: nothing shrinks */
 };

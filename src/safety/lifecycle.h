@@ -145,7 +145,7 @@ struct aw_lifecycle_limits {
     double online;
     double serving_enter, serving_leave;
     double deviation_enter, deviation_leave;
-    double drift; /* below this mean SERVING ends although it is above the others; NAN: none */
+    double drift; /* below this mean SERVING ends, though above the other limits; NAN: none */
 };
 
 /* AW_ERR_CONFIG: fill above window, an infinite threshold, a negative one of the deviation. */

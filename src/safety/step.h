@@ -49,8 +49,8 @@ AW_NODISCARD enum aw_err aw_step_look(const struct aw_step_rules *rules,
 /* What a step was worth, by what was read of it. */
 void aw_step_score(const struct aw_step_rules *rules, const struct aw_reading *reading,
                    struct aw_score *ret);
-/* Missed, met, or unknown: there is an SLO, and nobody knows the load, or what it speaks of while
- * there is load. */
+/* Missed, met, or unknown: there is an SLO, but the load is unknown, or its figure is while there
+ * is load. */
 enum aw_guard_slo aw_step_slo(const struct aw_step_rules *rules, const struct aw_reading *reading,
                               const struct aw_score *score);
 

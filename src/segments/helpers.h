@@ -1,8 +1,8 @@
 /*
  * helpers.h - helpers for requests that can use more than one core at once.
  *
- * Several workers share the helpers. Whoever asks for help works on its own parts too and never
- * waits for a helper to become free, so with no helper left a request is slower, never stuck.
+ * Several workers share the helpers. A worker that asks for help does parts itself and never waits
+ * for a helper to become free, so with no helper left a request is slower, never stuck.
  *
  * Call order: new, run from any thread that owns its lane, free when all runs have returned.
  * Memory:     one block at new; run allocates nothing.

@@ -8,8 +8,8 @@
  * A lane is a thread that may run pieces: a worker, or a helper of one. Two lanes run at the same
  * time and never share scratch.
  *
- * Memory:  state is one block from `setup->alloc`; libraries (zlib, jansson, libyaml, SQLite) use
- *          the process heap besides.
+ * Memory:  state is one block from `setup->alloc`; libraries (zlib, jansson, libyaml, SQLite) also
+ *          use the process heap.
  * Threads: open and close by one owner; pieces and exchange from any lane.
  */
 #ifndef AW_SEGMENTS_KIND_H
@@ -63,7 +63,7 @@ uint32_t aw__sized(const struct aw__setup *setup, double base, double exponent, 
 /* Text that compresses as prose does: words of a small vocabulary, the same for the same seed. */
 void aw__prose(uint64_t seed, char *buf, size_t len);
 
-/* Results go here, so that no compiler finds out that nobody wants them. */
+/* Results go here, so that no compiler removes unused work. */
 void aw__keep(double value);
 
 #endif

@@ -9,8 +9,8 @@
  * Call order: new, then measure or costs_set, then run from `worker_count` threads, each with its
  *             own index, then free when all have returned.
  * Memory:     blocks at new; a run holds what the description says a request holds, mapped, and
- *             kept for the next one for a moment. Libraries (zlib, jansson, libyaml, SQLite) use
- *             the process heap besides.
+ *             kept for the next one for a moment. Libraries (zlib, jansson, libyaml, SQLite) also
+ *             use the process heap.
  * Threads:    run may be called by different workers at once; everything else by the owner.
  *
  * Nothing is left behind whatever ends the process: files have no name.
@@ -59,7 +59,7 @@ struct aw_run {
 
 struct aw_runner;
 
-/* Makes every segment ready. AW_ERR_UNSUPPORTED: a segment's kind is none that can run;
+/* Makes every segment ready. AW_ERR_UNSUPPORTED: a segment of a kind that cannot run;
  * AW_ERR_CONFIG, AW_ERR_UNAVAILABLE (object server), AW_ERR_IO (temp_dir), AW_ERR_NOMEM. */
 AW_NODISCARD enum aw_err aw_runner_new(const struct aw_runner_config *config,
                                        const struct aw_alloc *alloc, struct aw_runner **ret_runner,
@@ -69,7 +69,7 @@ void aw_runner_free(struct aw_runner *runner); /* NULL is a no-op */
 /* Measures each segment for about `budget_us` of CPU time; no worker may run meanwhile. */
 AW_NODISCARD enum aw_err aw_runner_measure(struct aw_runner *runner, int64_t budget_us,
                                            struct aw_diag *diag);
-/* As somebody measured before, one entry per segment. */
+/* As measured before, one entry per segment. */
 void aw_runner_costs_set(struct aw_runner *runner, const struct aw_runner_cost *cost);
 const struct aw_runner_cost *aw_runner_costs(const struct aw_runner *runner);
 
@@ -78,11 +78,12 @@ const struct aw_runner_cost *aw_runner_costs(const struct aw_runner *runner);
 AW_NODISCARD enum aw_err aw_runner_run(struct aw_runner *runner, uint32_t worker, double payload,
                                        struct aw_run *ret_run, struct aw_diag *diag);
 
-/* Gives back memory that requests held and nobody has needed for AW_RUNNER_MEMORY_KEPT_US, one
- * request's worth at a time. Every run does so too; this is for when there are none. */
+/* Gives back memory that requests held and none has needed for AW_RUNNER_MEMORY_KEPT_US, one
+ * request's worth at a time. Every run does so too; this is for times without runs. */
 void aw_runner_trim(struct aw_runner *runner);
 
-/* The application at the config's payload, for whoever holds memory and answers on its behalf. */
+/* The application at the config's payload, for the server, which holds memory and answers for
+ * it. */
 const struct aw_demand *aw_runner_demand(const struct aw_runner *runner);
 const struct aw_app *aw_runner_app(const struct aw_runner *runner);
 

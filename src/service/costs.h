@@ -5,8 +5,8 @@
  * row per segment. A file that belongs to another application or payload counts as none, and so
  * does an empty one: costs are measured anew and the file is replaced.
  *
- * Processes that start together take turns: one measures, the others find what it has written. So
- * all of them do the same work, whatever the machine was doing when each of them began.
+ * Processes that start together take turns: one measures, the rest read what it has written. So all
+ * of them do the same work, whatever the machine was doing when each of them began.
  *
  * Call order: read; where there is nothing, turn, read again, measure, write, close the turn.
  */
@@ -20,8 +20,8 @@
 AW_NODISCARD enum aw_err aw__costs_read(const char *path, const struct aw_runner_config *config,
                                         struct aw_runner_cost *ret, struct aw_diag *diag);
 /* To measure for this file. Returns a descriptor, and closing it ends the turn, as the end of the
- * process does; or -1 with errno: EWOULDBLOCK while it is somebody else's. A file that was not
- * there is, and is empty. */
+ * process does; or -1 with errno: EWOULDBLOCK while another process holds it. A missing file is
+ * created empty. */
 int aw__costs_turn(const char *path);
 AW_NODISCARD enum aw_err aw__costs_write(const char *path, const struct aw_runner_config *config,
                                          const struct aw_runner_cost *cost, struct aw_diag *diag);

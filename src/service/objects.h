@@ -5,7 +5,7 @@
  *     GET /name?delay_us=N&parts=M    gives it back, in M parts spread over the delay
  *     GET /healthz
  *
- * The delay is the thinking time of a store on the network, asked for by whoever plays one; it
+ * The delay is the thinking time of a store on the network, set by the client that plays one; it
  * costs no CPU. Objects live in memory; there is a limit on each and on all together.
  *
  * Call order: run, which returns after SIGTERM or SIGINT; or start and stop, for one beside a

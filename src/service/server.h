@@ -2,9 +2,10 @@
  * server.h - HTTP/1.1 on one thread: epoll, keep-alive, thousands of connections, over TCP and
  * over a Unix socket beside it.
  *
- * A handler is told of each request once its head is there, of its body as it arrives, and of its
- * end; it answers then or later, from the same thread. Other threads only notify, and the handler
- * is woken. One request per connection at a time; what a client sends ahead waits in its buffer.
+ * A handler is called for each request once its head is there, of its body as it arrives, and of
+ * its end; it answers then or later, from the same thread. Other threads only notify, and the
+ * handler is woken. One request per connection at a time; what a client sends ahead waits in its
+ * buffer.
  *
  * Call order: new, run (returns when drained or told to stop), free. Everything else from inside
  *             the handler; notify from any thread.
@@ -42,7 +43,7 @@ struct aw__handler {
     void (*over)(void *self, aw__token token, bool answered);
     /* The time asked for with aw__server_timer has come. */
     void (*timer)(void *self, struct aw__server *server, aw__token token);
-    /* Somebody has notified. */
+    /* aw_server_notify was called. */
     void (*wake)(void *self, struct aw__server *server);
     /* A signal has come, or `tick_us` have passed since the last call; signal 0: the latter. */
     void (*tick)(void *self, struct aw__server *server, int signal);
@@ -78,8 +79,8 @@ void aw__server_free(struct aw__server *server); /* NULL is a no-op; closes all 
 /* AW_OK: drained. AW_ERR_INTERRUPTED: stop was called. AW_ERR_IO: epoll failed. */
 AW_NODISCARD enum aw_err aw__server_run(struct aw__server *server, struct aw_diag *diag);
 void aw__server_stop(struct aw__server *server); /* run returns at once */
-/* No more connections: who comes now is refused by the system at once. None is kept alive, and run
- * returns when the last has gone. */
+/* No more connections: the system refuses new ones at once. None is kept alive, and run returns
+ * when the last has gone. */
 void aw__server_drain(struct aw__server *server);
 uint32_t aw__server_connections(const struct aw__server *server);
 void aw__server_notify(struct aw__server *server); /* from any thread */

@@ -63,7 +63,7 @@ struct aw__timer {
 struct aw__server_trunk {
     struct aw__conn *conn; /* NULL: none */
     bool broken;           /* closed when the round ends */
-    bool blocked;          /* somebody waits for room in `out` */
+    bool blocked;          /* a handler waits for room in `out` */
     size_t in_from, in_to, out_from, out_to;
     size_t out_bytes; /* of `out` */
     uint32_t *place; /* [AW_MUX_FRAME_STREAMS_MAX] index of a stream's connection + 1; NULL: none */
@@ -116,7 +116,7 @@ void aw__server_trunk_step(struct aw__server *server);
 void aw__server_trunk_answer(struct aw__server *server, struct aw__conn *conn);
 /* A stream is over. */
 void aw__server_trunk_leave(struct aw__server *server, struct aw__conn *conn);
-/* Those who ask are told to ask elsewhere. */
+/* New requests get the answer to ask elsewhere. */
 void aw__server_trunk_farewell(struct aw__server *server);
 /* Its connection has been closed: so are the streams. */
 void aw__server_trunk_end(struct aw__server *server);

@@ -1,6 +1,6 @@
 /*
- * job.h - the control loop on a cluster, and what came of it; where the cluster is simulated,
- * beside a twin that the fallback runs alone.
+ * job.h - the control loop on a cluster, and the results; where the cluster is simulated, beside a
+ * twin that the fallback runs alone.
  *
  * Simulated, there are two worlds with the same applications, load, disturbances, faults and
  * chance. In one the control loop acts as it would in production; in the other the fallback acts
@@ -17,7 +17,7 @@
  *
  * A simulated job that was saved, ended and loaded takes the same decisions as one that was not.
  * The store may be ahead of the save: its rows are lived again and found to be the same. A cluster
- * of the caller's has lived on: nothing changes before it was seen (aw_loop_resume).
+ * of the caller's ran on meanwhile: nothing changes before it was seen (aw_loop_resume).
  */
 #ifndef AW_SIMULATION_JOB_H
 #define AW_SIMULATION_JOB_H
@@ -121,8 +121,8 @@ AW_NODISCARD enum aw_err aw_job_new(const struct aw_job_config *config,
                                     struct aw_diag *diag);
 void aw_job_free(struct aw_job *job); /* NULL is a no-op */
 
-/* One step of both worlds; on a cluster of the caller's one tick. `sink` (may be NULL) is told of
- * every workload, in order. */
+/* One step of both worlds; on a cluster of the caller's one tick. `sink` (may be NULL) is called
+ * for every workload, in order. */
 AW_NODISCARD enum aw_err aw_job_step(struct aw_job *job, aw_job_sink *sink, void *ctx,
                                      struct aw_diag *diag);
 /* From the next step on the workload is judged by SLO and prices of `config`; where `told`, the
@@ -130,7 +130,7 @@ AW_NODISCARD enum aw_err aw_job_step(struct aw_job *job, aw_job_sink *sink, void
 AW_NODISCARD enum aw_err aw_job_update(struct aw_job *job, uint32_t workload,
                                        const struct aw_pilot_config *config, bool told,
                                        struct aw_diag *diag);
-/* The step under way will not be told of: what comes next is no part of it. */
+/* The step under way is not reported: what comes next is no part of it. */
 void aw_job_pause(struct aw_job *job);
 int64_t aw_job_now_us(const struct aw_job *job);   /* by the cluster's clock */
 int64_t aw_job_lived_us(const struct aw_job *job); /* that steps have taken */

@@ -72,7 +72,7 @@ extern const struct aw_conf_field aw_simulate_fields[];
 AW_NODISCARD enum aw_err aw_simulate_check(const struct aw_simulate_settings *settings,
                                            const struct aw_sim_settings *sim, struct aw_diag *diag);
 
-/* Who controls: a rule-based policy or an oracle. */
+/* The controller: a rule-based policy or an oracle. */
 struct aw_simulate_policy {
     char name[AW_SIMULATE_NAME_MAX]; /* for tables; "hpa+vpa-mem" */
     bool is_oracle;
@@ -125,8 +125,8 @@ struct aw_simulate_case {
 };
 
 /* Bounds, the p99 that must not be exceeded, and how a run begins unless the settings say
- * otherwise: as an operator would who knows nothing but the load. One core, memory for 16 requests
- * at once and half of that again, replicas for twice the mean load, all within the bounds. */
+ * otherwise: as chosen by an operator who knows only the load. One core, memory for 16 requests at
+ * once and half of that again, replicas for twice the mean load, all within the bounds. */
 struct aw_fallback_task aw_simulate_task(const struct aw_simulate_settings *settings,
                                          const struct aw_simulate_case *c);
 

@@ -56,7 +56,7 @@ bool aw__field_is_vector(const struct aw__field *field);
 bool aw__field_print(const struct aw__field *field, const struct aw_store_row *row,
                      struct aw_text *text);
 
-/* Set a value from its text; NULL in `text` is none. What was expected is in the diagnostic. */
+/* Set a value from its text; NULL: missing. What was expected is in the diagnostic. */
 AW_NODISCARD enum aw_err aw__field_set(struct aw__row_in *reading, uint32_t field, const char *text,
                                        struct aw_diag *diag);
 /* One more number of a vector. */

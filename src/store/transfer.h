@@ -4,8 +4,8 @@
  * JSON lines: one object a line. CSV: a header of column names, in any order, then one line a row;
  * a vector is one cell with spaces between its numbers. Both have the same names and the same
  * values: numbers are the shortest that read back to the same bits, a figure that is not known is
- * null or an empty cell, and so is the shadow of a step where nobody was asked; a model is 16
- * hexadecimal digits.
+ * null or an empty cell, and so is the shadow of a step without one; a model is 16 hexadecimal
+ * digits.
  *
  * Memory:  a line at a time, from the allocator given; jansson uses the process heap.
  * Threads: as the store.

@@ -80,7 +80,7 @@ struct aw__life {
     uint32_t mark[AW__LIFE_MARKS_MAX]; /* steps, ascending; the last ends it */
     uint32_t mark_count;
     uint32_t split;    /* step up to which `before` counts; AW__LIFE_NEVER: until it first serves */
-    aw_job_sink *sink; /* told of every step; may be NULL */
+    aw_job_sink *sink; /* called for every step; may be NULL */
     void *ctx;
     const struct aw_evaluate_config
         *then;                  /* SLO and prices from step `then_step` on; may be NULL */

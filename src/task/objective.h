@@ -61,7 +61,7 @@ struct aw_objective {
     double cost_reference_per_hour; /* $; what counts as cost 1 in the constrained reward; > 0 */
 };
 
-/* What happened in a step, whoever says so. NAN: unknown, or there was none. */
+/* What happened in a step, measured or simulated. NAN: unknown, or nothing to measure. */
 struct aw_outcome {
     double arrivals_per_s, completions_per_s, errors_per_s;
     double latency_us_slo;                      /* at the SLO's quantile */
@@ -81,8 +81,8 @@ struct aw_score {
 
 struct aw_outcome aw_outcome_of(const struct aw_reading *reading);
 
-/* SLO / measured when that is less than 1. 1 without an SLO, without requests, and where nobody
- * knows. Requests that fail or are not answered, with no latency reported: the time-out. */
+/* SLO / measured when that is less than 1. 1 without an SLO, without requests, and where it is
+ * unknown. Requests that fail or are not answered, with no latency reported: the time-out. */
 double aw_slo_latency_sp(const struct aw_slo *slo, const struct aw_outcome *outcome);
 /* Measured / SLO when less than 1. A load below the SLO can at best be served whole: then the load
  * takes the SLO's place. */
@@ -108,7 +108,7 @@ double aw_episode_score(uint32_t steps, double lambda, double cost, double need,
                         double violation_share);
 
 /* What the use of a step is worth: its CPU at half utilisation, with the memory of as many cores'
- * replicas and the least of all else, in $ per hour. Load decides it and not who acts, so costs of
+ * replicas and the least of all else, in $ per hour. Load decides it and not the actor, so costs of
  * different hours can be compared by their ratio to it. What is not known counts as nothing. */
 double aw_need_per_hour(const struct aw_prices *prices, const struct aw_bounds *bounds,
                         const struct aw_reading *reading);

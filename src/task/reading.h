@@ -2,14 +2,14 @@
  * reading.h - a cluster's sample as plain numbers that have passed the wall.
  *
  * What comes from a cluster may be missing, stale, negative or not a number. Here each figure is
- * looked at once: what cannot be believed is NAN from then on, and nobody behind this wall reads a
+ * looked at once: what cannot be believed is NAN from then on, and no code behind this wall reads a
  * figure's time again. State, action and objective all work on a reading.
  *
  * Memory:  plain structs.
  * Threads: pure functions of their arguments.
  *
- * The trap: NAN is the answer to "how much?" when nobody knows. Compare so that it falls on the
- * side that shrinks nothing and accuses nobody.
+ * The trap: NAN means that a figure is unknown. Compare so that it falls on the side that shrinks
+ * nothing and counts no violation.
  */
 #ifndef AW_TASK_READING_H
 #define AW_TASK_READING_H

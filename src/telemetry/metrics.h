@@ -6,9 +6,9 @@
  * Memory:     nothing is allocated; text goes to the caller's stream as it is made.
  * Threads:    single owner.
  *
- * A label may have as many values as its caller lets it: whoever labels by workload hands them to
+ * A label may have as many values as its caller lets it: code that labels by workload hands them to
  * aw_metrics_one_of, which writes the first ones by name and merges the rest into one series, so
- * that a fleet does not flood whoever scrapes it.
+ * that a fleet does not flood its scraper.
  *
  * The trap: the name of a counter is given without "_total" and that of an info without "_info";
  * the formats differ in where they put it.
@@ -23,7 +23,7 @@
 #define AW_METRICS_NAME_MAX    96u   /* bytes of a family's name, with its NUL */
 #define AW_METRICS_LABELS_MAX  4u    /* of one sample */
 #define AW_METRICS_BUCKETS_MAX 16u   /* of a histogram, without the one for everything */
-#define AW_METRICS_SERIES_MAX  1000u /* workloads with series of their own; the others are one */
+#define AW_METRICS_SERIES_MAX  1000u /* workloads with series of their own; the rest share one */
 #define AW_METRICS_OTHER       "other"
 #define AW_METRICS_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
 #define AW_METRICS_TEXT_FORMAT "text/plain; version=0.0.4; charset=utf-8"
@@ -62,8 +62,8 @@ void aw_metrics_init(struct aw_metrics *metrics, FILE *out, bool openmetrics);
 /* Whether an Accept header asks for OpenMetrics (NULL: no). */
 bool aw_metrics_wants_openmetrics(const char *accept);
 
-/* Begins a family. `unit` NULL: none; else the name ends with it, as OpenMetrics demands. A name
- * that is none is a bug. */
+/* Begins a family. `unit` NULL: none; else the name ends with it, as OpenMetrics demands. An
+ * invalid name is a bug. */
 void aw_metrics_family(struct aw_metrics *metrics, const char *name, enum aw_metric_type type,
                        const char *unit, const char *help);
 /* A value that is not a number is left out: a gap says what NaN would, and breaks no sum. */

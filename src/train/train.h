@@ -15,9 +15,8 @@
  * one: resume finishes a move that was begun, and drops a checkpoint that was not complete.
  *
  * A run may begin with the agent that the environment brings along (aw_env_fallback): it acts for
- * bootstrap_episodes, while the learner takes in every step and makes its updates from them,
- * offline as far as it is concerned; then the learner acts, and goes on learning from what it does
- * itself.
+ * bootstrap_episodes, while the learner takes in every step and makes its updates from them, which
+ * is offline learning; then the learner acts, and goes on learning from what it does itself.
  *
  * A learner's setting `total_steps` that is 0 is given the run's steps, for what anneals over a
  * run.

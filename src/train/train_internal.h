@@ -1,4 +1,4 @@
-/* train_internal.h - what the files of the training loop share; nobody else includes it. */
+/* train_internal.h - private to the files of the training loop. */
 #ifndef AW_TRAIN_TRAIN_INTERNAL_H
 #define AW_TRAIN_TRAIN_INTERNAL_H
 

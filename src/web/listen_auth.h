@@ -11,7 +11,7 @@
  * browser sends: only localhost and numeric addresses are taken. Beyond loopback everything but the
  * probes and the page's own files needs the token; no foreign page has that.
  *
- * A door for probes answers whoever asks whether the process lives and is ready, and nothing else:
+ * A door for probes tells any client whether the process lives and is ready, and nothing else:
  * kubelets have no token.
  *
  * The trap: without TLS a token beyond loopback can be read on the way. Put a proxy with TLS in
@@ -30,7 +30,7 @@ struct aw_listen_auth {
     char host[AW_LISTEN_AUTH_HOST_MAX]; /* numeric, without brackets */
     uint16_t port;                      /* 0: whichever is free */
     bool ipv6, loopback;
-    bool probes;              /* for everybody, and nothing but /healthz and /readyz */
+    bool probes;              /* for any client, and nothing but /healthz and /readyz */
     char token[AW_TOKEN_MAX]; /* "": none, nothing can be ordered */
 };
 

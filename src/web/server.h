@@ -10,10 +10,10 @@
  * owner.
  *
  * The socket is its owner's alone (0600), and so is its folder where it is made here (0700). What
- * lies at its path is removed only if it is a socket on which nobody listens. Who comes by TCP is
- * judged by the door (listen_auth.h), and no other site's page may read an answer. A request that
- * drips in byte by byte has a deadline, and beyond loopback one address has its share of the
- * connections: nobody keeps all others out.
+ * lies at its path is removed only if it is a socket without a listener. Access by TCP is decided
+ * by the door (listen_auth.h), and no other site's page may read an answer. A request that drips in
+ * byte by byte has a deadline, and beyond loopback one address has its share of the connections: no
+ * client keeps all others out.
  *
  * The trap: sockets have short paths, 107 bytes on Linux.
  */

@@ -77,8 +77,9 @@ struct aw_demand {
 /* The built-in kinds, AW_SEGMENT_BUILTIN_COUNT of them. */
 const struct aw_segment *aw_segment_builtin(void);
 
-/* Draws application `index` of the pool of `seed`: the same whether or not others are drawn. Each
- * segment is its kind with its own scale (log-uniform), so two applications of one kind differ. */
+/* Draws application `index` of the pool of `seed`: the same whether or not other indices are drawn.
+ * Each segment is its kind with its own scale (log-uniform), so two applications of one kind
+ * differ. */
 void aw_app_generate(uint64_t seed, uint32_t index, const struct aw_segment *kinds,
                      uint32_t kind_count, struct aw_app *ret_app);
 

@@ -1,5 +1,5 @@
 /*
- * trace.h - load from files: requests as somebody really measured them.
+ * trace.h - load from files: requests as they were measured.
  *
  * Formats, told apart by their first line or forced:
  *   azure-2019   Azure Functions per-minute counts: HashOwner, HashApp, HashFunction, Trigger in
@@ -29,7 +29,7 @@
 #define AW_TRACE_MINUTES_MAX    100000u    /* from the first to the last column of azure-2019 */
 #define AW_TRACE_ROWS_MAX       (8u << 20) /* points or invocations kept at once */
 #define AW_TRACE_FUNCTIONS_MAX  (1u << 20)
-#define AW_TRACE_FINDINGS_MAX   16u /* kept; the others are counted */
+#define AW_TRACE_FINDINGS_MAX   16u /* kept; more are only counted */
 #define AW_TRACE_NAME_MAX       72u /* bytes of a function's name: a SHA-256 in hex fits */
 
 enum aw_trace_format {
@@ -52,7 +52,7 @@ struct aw_trace_settings {
     double slot_s;                 /* 0: as the format says */
     double start_s, length_s;      /* of the file's own time; length 0: to its end */
     double compress;               /* time runs so many times faster; rates stay */
-    double mean_per_s, peak_per_s; /* rescaled to one of them; 0: as it is */
+    double mean_per_s, peak_per_s; /* rescaled to one of them; 0: not rescaled */
 };
 extern const struct aw_conf_field aw_trace_fields[];
 

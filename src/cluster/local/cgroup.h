@@ -71,7 +71,7 @@ AW_NODISCARD enum aw_err aw__cgroup_find(struct aw__cgroup_tree *ret_tree, const
 AW_NODISCARD enum aw_err aw__cgroup_make(struct aw__cgroup_tree *tree, struct aw_diag *diag);
 /* What version 2 asks beyond directories: the parent hands controllers down to the sub-tree, and
  * that to its groups. A part of make. AW_ERR_UNSUPPORTED: as there; other processes in the parent
- * are told. */
+ * are named in the message. */
 AW_NODISCARD enum aw_err aw__cgroup_hand_down(struct aw__cgroup_tree *tree, struct aw_diag *diag);
 /* Ends every process in the sub-tree, removes it and takes back what was lent, within
  * `patience_us`. A sub-tree that is not there is a success. AW_ERR_DEADLINE: something would not

@@ -113,7 +113,7 @@ struct aw__mixture {
 };
 
 struct aw__workload {
-    /* wanted; no replicas: nobody has this index */
+    /* wanted; no replicas: the index is free */
     uint32_t replicas, revision;
     double cores, memory_mib;
 

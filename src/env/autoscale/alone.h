@@ -1,8 +1,8 @@
 /*
  * alone.h - the p99 of a request that has a cluster to itself, remembered.
  *
- * aw_app_unloaded_p99_us draws thousands of requests, some milliseconds of CPU. Whoever makes many
- * copies of one environment asks for the same applications again and again.
+ * aw_app_unloaded_p99_us draws thousands of requests, some milliseconds of CPU. Many copies of one
+ * environment ask for the same applications again and again.
  *
  * Memory:  a table of AW__ALONE_PLACES applications, the process's; what comes later takes the
  *          place of what was there.

@@ -1,5 +1,5 @@
 /*
- * module.c - what team.h wants of MPI, as a library that is loaded when it is needed.
+ * module.c - what mpi_team.h needs of MPI, as a library that is loaded when needed.
  *
  * Sums are made of whole arrays in one order: every member gets the same bits, which weights that
  * must stay the same everywhere depend on. MPI_Allreduce does not promise that (MPI 4.0, section

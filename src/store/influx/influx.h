@@ -24,7 +24,7 @@ struct aw__influx_name {
     char tag[AW__INFLUX_TAG_MAX]; /* the name, percent-encoded */
     uint64_t last;                /* key */
     bool last_ended;
-    struct aw_store_counts counts; /* as of the last question */
+    struct aw_store_counts counts; /* at the last question */
 };
 
 struct aw__influx {

@@ -3,7 +3,7 @@
  *
  * InfluxDB keeps a row as one string field. A field per number would be two per observed number,
  * each a column of its own with its own index and timestamps, and would lose what its JSON cannot
- * say (the sign of a zero). Numbers that the server itself works with are fields besides.
+ * say (the sign of a zero). Numbers that the server itself works with are fields too.
  *
  * Memory:  nothing is allocated.
  * Threads: pure functions of their arguments.
