@@ -120,6 +120,9 @@ static void what_is_written_is_what_is_kept(void **state)
     assert_string_equal(p->namespace, "n");
     assert_string_equal(p->target_kind, "StatefulSet");
     assert_true(p->slo_latency_quantile == 0.95);
+    struct aw_pilot_config config;
+    aw_pilot_config_of(&config, p, true);
+    assert_true(config.slo.quantile == 0.95);
     assert_true(p->slo_latency_us == 1.5e6 && p->slo_timeout_us == 60e6);
     assert_true(p->slo_throughput_per_s == 2);
     assert_close(p->slo_budget, 0.005, 1e-15);

@@ -438,6 +438,26 @@ static void lack_of_memory_is_told_and_leaves_nothing_behind(void **state)
     aw_rehearsal_free(NULL);
 }
 
+/* A record of medians: copies that are fitted to it as if it were of another quantile are off. */
+static void copies_are_fitted_to_the_quantile_of_the_slo(void **state)
+{
+    (void)state;
+    static struct life half;
+    static const double quantile[] = {0.5, 0.99};
+    double error[2];
+    live_at(3, 1, 0.5, &half);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct aw_rehearse_config config = config_of(MINUTES);
+        config.record = &half.record;
+        config.slo.quantile = quantile[i];
+        config.settings.error_max = 10;
+        struct aw_rehearsal *rehearsal = rehearsal_of(&config);
+        error[i] = aw_rehearsal_error(rehearsal);
+        aw_rehearsal_free(rehearsal);
+    }
+    assert_true(error[0] < 0.5 * error[1]);
+}
+
 static void need_is_of_the_load_and_the_unknown_counts_for_nothing(void **state)
 {
     (void)state;
@@ -478,6 +498,7 @@ AW_TEST_GROUP("rehearse")
         cmocka_unit_test(where_little_is_known_less_may_be_missed),
         cmocka_unit_test(too_little_to_go_by_is_told),
         cmocka_unit_test(lack_of_memory_is_told_and_leaves_nothing_behind),
+        cmocka_unit_test(copies_are_fitted_to_the_quantile_of_the_slo),
         cmocka_unit_test(need_is_of_the_load_and_the_unknown_counts_for_nothing),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
