@@ -42,7 +42,7 @@ struct aw_admission {
     bool announced; /* the API server trusts us, as far as we know */
     uint64_t renewed;
     struct duty renewing, announcing, showing;
-    char mandate[AW_KUBE_PROJECTION_MAX + sizeof(struct aw__known_apps)];
+    char intent[AW_KUBE_PROJECTION_MAX + sizeof(struct aw__sized_object)];
 };
 
 static struct aw__certs_subject subject_of(const struct aw_admission *admission)
@@ -65,25 +65,25 @@ static const char *target_of(const struct aw_kube_item *item, char *buf, size_t 
  * has: the recommender gives the younger no recommendation. */
 static bool admits(const struct aw_kube_item *item)
 {
-    const struct aw__mpa_intent *mandate = item ? item->data : NULL;
-    return mandate && aw__mpa_intent_admits(aw__mpa_intent_mode(mandate)) && mandate->time_us != 0;
+    const struct aw__mpa_intent *intent = item ? item->data : NULL;
+    return intent && aw__mpa_intent_admits(aw__mpa_intent_mode(intent)) && intent->time_us != 0;
 }
 
 /* Takes an object out, unless another one has taken its place. */
-static void forget(struct aw__shared_table *directory, const char *target, const char *key)
+static void forget(struct aw__shared_table *table, const char *target, const char *key)
 {
-    const struct aw__known_apps *known = aw__shared_table_find(directory, target);
+    const struct aw__sized_object *known = aw__shared_table_find(table, target);
     const char *slash = strchr(key, '/');
     if (known && !strcmp(known->name, slash ? slash + 1 : key))
-        aw__shared_table_drop(directory, target);
+        aw__shared_table_drop(table, target);
 }
 
-static void mandate_changed(void *ctx, enum aw_kube_change change,
-                            const struct aw_kube_item *before, const struct aw_kube_item *after)
+static void intent_changed(void *ctx, enum aw_kube_change change, const struct aw_kube_item *before,
+                           const struct aw_kube_item *after)
 {
     struct aw_admission *admission = ctx;
-    struct aw__shared_table *directory = &admission->gate.mandates;
-    struct aw__known_apps *known = (struct aw__known_apps *)admission->mandate;
+    struct aw__shared_table *table = &admission->gate.intents;
+    struct aw__sized_object *known = (struct aw__sized_object *)admission->intent;
     char was[AW__TARGET_MAX] = "", is[AW__TARGET_MAX] = "";
     (void)change;
     if (admits(before))
@@ -91,14 +91,14 @@ static void mandate_changed(void *ctx, enum aw_kube_change change,
     if (admits(after))
         target_of(after, is, sizeof is);
     if (was[0] && strcmp(was, is) != 0)
-        forget(directory, was, before->key);
+        forget(table, was, before->key);
     if (!is[0])
         return;
     const char *slash = strchr(after->key, '/');
     snprintf(known->name, sizeof known->name, "%s", slash ? slash + 1 : after->key);
-    memcpy(known->mandate, after->data, after->len);
+    memcpy(known->intent, after->data, after->len);
     /* what does not fit is counted there, and pods of it are left as they are */
-    (void)!aw__shared_table_put(directory, is, known, sizeof *known + after->len);
+    (void)!aw__shared_table_put(table, is, known, sizeof *known + after->len);
 }
 
 static void set_changed(void *ctx, enum aw_kube_change change, const struct aw_kube_item *before,
@@ -184,7 +184,7 @@ static enum aw_err follow(struct aw_admission *admission, struct aw_diag *diag)
     const struct aw_kube_informer_config configs[KINDS] = {
         [MANDATES] = {.query = {.kind = &aw_mpa_kind, .ns = admission->config.watch_ns},
                       .project = aw__mpa_intent_project,
-                      .changed = mandate_changed,
+                      .changed = intent_changed,
                       .objects_max = admission->config.objects_max},
         [SETS] = {.query = {.kind = &aw_kube_replicasets, .ns = admission->config.watch_ns},
                   .project = aw_kube_project_workload,

@@ -8,10 +8,10 @@
  * the caBundle of the MutatingWebhookConfiguration.
  *
  * Call order: new; in the owner's loop step, then aw_kube_wait until `due`; free before the client.
- * Memory:     informers (bounded), a directory of what they know (bounded), bodies of requests up
+ * Memory:     informers (bounded), tables of what they know (bounded), bodies of requests up
  *             to AW_ADMISSION_BODIES_MAX together.
  * Threads:    those of the client for new, step and free; the answers are given by threads of the
- *             server, which read the directory under a lock and never wait for the API server.
+ *             server, which read the tables under a lock and never wait for the API server.
  *
  * Any number of processes may serve: each has an authority of its own, and the caBundle holds them
  * all. All of them renew the same Lease, by which the updater sees that a webhook serves.

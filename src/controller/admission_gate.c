@@ -38,12 +38,12 @@ static const char *deployment_of(void *ctx, const char *ns, const char *set)
     return aw__shared_table_find(&gate->sets, key);
 }
 
-static const struct aw__mpa_intent *mandate_of(void *ctx, const char *target, const char **ret_name)
+static const struct aw__mpa_intent *intent_of(void *ctx, const char *target, const char **ret_name)
 {
     struct aw__gate *gate = ctx;
-    const struct aw__known_apps *known = aw__shared_table_find(&gate->mandates, target);
+    const struct aw__sized_object *known = aw__shared_table_find(&gate->intents, target);
     *ret_name = known ? known->name : "";
-    return known ? (const struct aw__mpa_intent *)known->mandate : NULL;
+    return known ? (const struct aw__mpa_intent *)known->intent : NULL;
 }
 
 static const struct aw__limit_range *limits_of(void *ctx, const char *ns)
@@ -54,7 +54,7 @@ static const struct aw__limit_range *limits_of(void *ctx, const char *ns)
 
 static void enter(struct aw__gate *gate)
 {
-    aw__shared_table_enter(&gate->mandates);
+    aw__shared_table_enter(&gate->intents);
     aw__shared_table_enter(&gate->sets);
     aw__shared_table_enter(&gate->ranges);
 }
@@ -63,7 +63,7 @@ static void leave(struct aw__gate *gate)
 {
     aw__shared_table_leave(&gate->ranges);
     aw__shared_table_leave(&gate->sets);
-    aw__shared_table_leave(&gate->mandates);
+    aw__shared_table_leave(&gate->intents);
 }
 
 /* --- requests --- */
@@ -91,7 +91,7 @@ static enum MHD_Result refuse(struct aw__gate *gate, struct MHD_Connection *conn
 static enum MHD_Result review(struct aw__gate *gate, struct MHD_Connection *connection,
                               const struct request *request)
 {
-    const struct aw__review_world world = {deployment_of, mandate_of, limits_of, gate};
+    const struct aw__review_world world = {deployment_of, intent_of, limits_of, gate};
     const int64_t begun_us = aw_clock_monotonic_us(gate->clock);
     enum aw__review_verdict verdict = AW__REVIEW_UNREAD;
     json_t *json = NULL;
@@ -234,7 +234,7 @@ enum aw_err aw__gate_open(struct aw__gate *gate, const char *address, uint16_t p
     *gate = (struct aw__gate){.clock = clock, .listener = -1};
     if (MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
         return aw_fail(diag, AW_ERR_UNSUPPORTED, "this libmicrohttpd has no TLS");
-    if (aw__shared_table_init(&gate->mandates, objects_max, alloc) != AW_OK ||
+    if (aw__shared_table_init(&gate->intents, objects_max, alloc) != AW_OK ||
         aw__shared_table_init(&gate->sets, AW__ADMISSION_SETS_MAX, alloc) != AW_OK ||
         aw__shared_table_init(&gate->ranges, AW__ADMISSION_RANGES_MAX, alloc) != AW_OK) {
         aw__gate_close(gate);
@@ -300,7 +300,7 @@ void aw__gate_close(struct aw__gate *gate)
     if (gate->listener >= 0)
         close(gate->listener);
     gate->listener = -1;
-    aw__shared_table_deinit(&gate->mandates);
+    aw__shared_table_deinit(&gate->intents);
     aw__shared_table_deinit(&gate->sets);
     aw__shared_table_deinit(&gate->ranges);
 }

@@ -15,16 +15,16 @@
 #define AW__ADMISSION_DAEMONS    2u /* one that serves, and one that ends its requests */
 
 /* An object of which new pods are sized. */
-struct aw__known_apps {
+struct aw__sized_object {
     char name[AW_KUBE_NAME_MAX];
-    _Alignas(8) char mandate[]; /* struct aw__mpa_intent and what lies behind it */
+    _Alignas(8) char intent[]; /* struct aw__mpa_intent and what lies behind it */
 };
 
-/* Answers reviews over TLS, from what the directories have. */
+/* Answers reviews over TLS, from what the tables have. */
 struct aw__gate {
-    struct aw__shared_table mandates; /* by target: struct aw__known_apps */
-    struct aw__shared_table sets;     /* by "namespace/ReplicaSet": its Deployment */
-    struct aw__shared_table ranges;   /* by namespace: struct aw__limit_range */
+    struct aw__shared_table intents; /* by target: struct aw__sized_object */
+    struct aw__shared_table sets;    /* by "namespace/ReplicaSet": its Deployment */
+    struct aw__shared_table ranges;  /* by namespace: struct aw__limit_range */
     const struct aw_clock *clock;
     int listener; /* -1: none; daemons have copies of it */
     uint16_t port;

@@ -29,15 +29,15 @@ static bool deployment_by_hash(const json_t *pod, const char *set, char *buf, si
 }
 
 /* The object that sizes a pod: by its owner, or by the owner's owner. */
-static const struct aw__mpa_intent *find_mandate(const struct aw__review_world *world,
-                                                 const char *ns, const json_t *pod,
-                                                 const char **ret_name)
+static const struct aw__mpa_intent *find_intent(const struct aw__review_world *world,
+                                                const char *ns, const json_t *pod,
+                                                const char **ret_name)
 {
     const json_t *owner = aw_kube_at(pod, "metadata.ownerReferences[controller=true]");
     const char *version = aw_kube_text_at(owner, "apiVersion");
     const char *kind = aw_kube_text_at(owner, "kind"), *name = aw_kube_text_at(owner, "name");
     char key[AW__TARGET_MAX], guess[AW_KUBE_NAME_MAX];
-    const struct aw__mpa_intent *mandate = NULL;
+    const struct aw__mpa_intent *intent = NULL;
     if (!owner || !aw_kube_name_valid(name) || !aw_kube_name_valid(ns))
         return NULL;
     if (!strcmp(kind, aw_kube_replicasets.kind)) {
@@ -45,23 +45,23 @@ static const struct aw__mpa_intent *find_mandate(const struct aw__review_world *
         if (!deployment && deployment_by_hash(pod, name, guess, sizeof guess))
             deployment = guess;
         if (deployment)
-            mandate = world->mandate(
+            intent = world->intent(
                 world->ctx,
                 aw__target_key(ns, version, aw_kube_deployments.kind, deployment, key, sizeof key),
                 ret_name);
     }
-    return mandate
-               ? mandate
-               : world->mandate(world->ctx,
-                                aw__target_key(ns, version, kind, name, key, sizeof key), ret_name);
+    return intent
+               ? intent
+               : world->intent(world->ctx, aw__target_key(ns, version, kind, name, key, sizeof key),
+                               ret_name);
 }
 
-static bool may_size(const struct aw__mpa_intent *mandate)
+static bool may_size(const struct aw__mpa_intent *intent)
 {
-    return aw__mpa_intent_admits(aw__mpa_intent_mode(mandate)) && mandate->time_us != 0 &&
-           mandate->generation_seen == mandate->generation &&
-           !(!strcmp(aw_kube_span_text(mandate, mandate->able), "False") &&
-             !strcmp(aw_kube_span_text(mandate, mandate->able_reason), AW__MPA_INTENT_CONFLICT));
+    return aw__mpa_intent_admits(aw__mpa_intent_mode(intent)) && intent->time_us != 0 &&
+           intent->generation_seen == intent->generation &&
+           !(!strcmp(aw_kube_span_text(intent, intent->able), "False") &&
+             !strcmp(aw_kube_span_text(intent, intent->able_reason), AW__MPA_INTENT_CONFLICT));
 }
 
 /* --- the patch --- */
@@ -105,7 +105,7 @@ static bool patch_list(json_t *patch, const json_t *container, uint32_t index, c
     return true;
 }
 
-static json_t *explanation(const struct aw__mpa_intent *mandate, const char *name,
+static json_t *explanation(const struct aw__mpa_intent *intent, const char *name,
                            const char *container, const struct aw__resources *size)
 {
     char text[512], cpu[AW_QUANTITY_TEXT_MAX] = "-", memory[AW_QUANTITY_TEXT_MAX] = "-";
@@ -114,13 +114,13 @@ static json_t *explanation(const struct aw__mpa_intent *mandate, const char *nam
     if (size->request[AW__MEMORY] >= 0)
         aw_quantity_print_memory(size->request[AW__MEMORY], memory, sizeof memory);
     snprintf(text, sizeof text, "%.63s: cpu %s, memory %s; decision %.63s of %.200s", container,
-             cpu, memory, aw_kube_span_text(mandate, mandate->decision), name);
+             cpu, memory, aw_kube_span_text(intent, intent->decision), name);
     return json_string(text);
 }
 
 /* NULL: no memory. An empty patch: it fits already. */
 static json_t *make_patch(const json_t *pod, uint32_t index, const struct aw__resources *now,
-                          const struct aw__resources *size, const struct aw__mpa_intent *mandate,
+                          const struct aw__resources *size, const struct aw__mpa_intent *intent,
                           const char *name)
 {
     const json_t *container = json_array_get(aw_kube_at(pod, "spec.containers"), index);
@@ -138,7 +138,7 @@ static json_t *make_patch(const json_t *pod, uint32_t index, const struct aw__re
     if (fine && !json_is_object(aw_kube_at(pod, "metadata.annotations")))
         fine = add(patch, "/metadata/annotations", json_object());
     fine = fine && add(patch, ANNOTATION_PTR,
-                       explanation(mandate, name, aw_kube_text_at(container, "name"), size));
+                       explanation(intent, name, aw_kube_text_at(container, "name"), size));
     if (!fine) {
         json_decref(patch);
         return NULL;
@@ -170,14 +170,14 @@ static json_t *size_pod(const json_t *pod, const char *ns, const struct aw__revi
                         enum aw__review_verdict *ret_verdict, enum aw_err *ret_err)
 {
     const char *name = "";
-    const struct aw__mpa_intent *mandate = find_mandate(world, ns, pod, &name);
+    const struct aw__mpa_intent *intent = find_intent(world, ns, pod, &name);
     const struct aw__limit_range *limits;
     struct aw__resources now, size, others;
     struct aw_kube_pod *record;
     json_t *patch = NULL;
     size_t len;
     *ret_verdict = AW__REVIEW_FOREIGN;
-    if (!mandate || !may_size(mandate))
+    if (!intent || !may_size(intent))
         return NULL;
     record = aligned_alloc(8, RECORD_MAX);
     if (!record) {
@@ -187,10 +187,10 @@ static json_t *size_pod(const json_t *pod, const char *ns, const struct aw__revi
     *ret_verdict = AW__REVIEW_UNREAD;
     if (aw_kube_project_pod(NULL, pod, record, RECORD_MAX, &len) != AW_OK)
         goto out;
-    const int32_t index = aw__sized_container(mandate, record);
+    const int32_t index = aw__sized_container(intent, record);
     const int64_t wanted[AW__RESOURCES] = {
-        mandate->cpu_millicores > 0 ? mandate->cpu_millicores : -1,
-        mandate->memory_bytes > 0 ? mandate->memory_bytes : -1,
+        intent->cpu_millicores > 0 ? intent->cpu_millicores : -1,
+        intent->memory_bytes > 0 ? intent->memory_bytes : -1,
     };
     *ret_verdict = AW__REVIEW_FOREIGN;
     if (index < 0)
@@ -204,7 +204,7 @@ static json_t *size_pod(const json_t *pod, const char *ns, const struct aw__revi
     for (int r = 0; r < AW__RESOURCES; r++)
         if (wanted[r] > 0 && size.request[r] <= 0)
             goto out; /* the namespace leaves no room at all: not ours to make it worse */
-    patch = make_patch(pod, (uint32_t)index, &now, &size, mandate, name);
+    patch = make_patch(pod, (uint32_t)index, &now, &size, intent, name);
     if (!patch) {
         *ret_err = AW_ERR_NOMEM;
     } else if (json_array_size(patch) == 0) {

@@ -29,7 +29,7 @@ struct aw__review_world {
     /* The Deployment of a ReplicaSet; NULL: none, or the set is not known. */
     const char *(*deployment)(void *ctx, const char *ns, const char *set);
     /* The object of a target (aw__target_key), and its name; NULL: none. */
-    const struct aw__mpa_intent *(*mandate)(void *ctx, const char *target, const char **ret_name);
+    const struct aw__mpa_intent *(*intent)(void *ctx, const char *target, const char **ret_name);
     /* The LimitRanges of a namespace; NULL: none. */
     const struct aw__limit_range *(*limits)(void *ctx, const char *ns);
     void *ctx;

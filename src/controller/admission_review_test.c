@@ -10,7 +10,7 @@
 
 /* A cluster with one object, for one target. */
 struct cluster {
-    _Alignas(8) char mandate[2048];
+    _Alignas(8) char intent[2048];
     const char *target;     /* its key */
     const char *deployment; /* of every ReplicaSet; NULL: not known */
     struct aw__limit_range limits;
@@ -25,12 +25,11 @@ static const char *deployment_of(void *ctx, const char *ns, const char *set)
     return cluster->deployment;
 }
 
-static const struct aw__mpa_intent *mandate_of(void *ctx, const char *target, const char **ret_name)
+static const struct aw__mpa_intent *intent_of(void *ctx, const char *target, const char **ret_name)
 {
     struct cluster *cluster = ctx;
     *ret_name = "web";
-    return !strcmp(target, cluster->target) ? (const struct aw__mpa_intent *)cluster->mandate
-                                            : NULL;
+    return !strcmp(target, cluster->target) ? (const struct aw__mpa_intent *)cluster->intent : NULL;
 }
 
 static const struct aw__limit_range *limits_of(void *ctx, const char *ns)
@@ -52,8 +51,7 @@ static void set_object(struct cluster *cluster, const char *mode, const char *mo
              mode, more);
     json_t *object = json_loads(json, 0, NULL);
     assert_non_null(object);
-    assert_ok(
-        aw__mpa_intent_project(NULL, object, cluster->mandate, sizeof cluster->mandate, &len));
+    assert_ok(aw__mpa_intent_project(NULL, object, cluster->intent, sizeof cluster->intent, &len));
     json_decref(object);
 }
 
@@ -102,7 +100,7 @@ static const char plain_pod[] =
 static json_t *admit(struct cluster *cluster, json_t *pod, const char *version,
                      enum aw__review_verdict *ret_verdict)
 {
-    const struct aw__review_world world = {deployment_of, mandate_of, limits_of, cluster};
+    const struct aw__review_world world = {deployment_of, intent_of, limits_of, cluster};
     json_t *answer = NULL;
     char api[64];
     snprintf(api, sizeof api, "admission.k8s.io/%s", version);
@@ -331,7 +329,7 @@ static void what_is_not_understood_is_allowed_as_it_is(void **state)
         {"object", "[]"},
         {"namespace", "\"../x\""},
     };
-    const struct aw__review_world world = {deployment_of, mandate_of, limits_of, &cluster};
+    const struct aw__review_world world = {deployment_of, intent_of, limits_of, &cluster};
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         json_t *answer = NULL;
         json_t *request =
@@ -370,7 +368,7 @@ static void what_is_no_review_has_no_answer(void **state)
     enum aw__review_verdict verdict;
     (void)state;
     open_cluster(&cluster);
-    const struct aw__review_world world = {deployment_of, mandate_of, limits_of, &cluster};
+    const struct aw__review_world world = {deployment_of, intent_of, limits_of, &cluster};
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         json_t *answer = NULL;
         assert_int_equal(aw__review(bodies[i], strlen(bodies[i]), &world, &answer, &verdict, NULL),

@@ -50,9 +50,9 @@ enum aw_err aw__mpa_intent_project(void *ctx, const json_t *object, void *buf, s
                            ret_len);
 }
 
-enum aw__mpa_intent_mode aw__mpa_intent_mode(const struct aw__mpa_intent *mandate)
+enum aw__mpa_intent_mode aw__mpa_intent_mode(const struct aw__mpa_intent *intent)
 {
-    const char *text = aw_kube_span_text(mandate, mandate->mode_text);
+    const char *text = aw_kube_span_text(intent, intent->mode_text);
     for (int i = 0; i < AW__MPA_INTENT_MODES; i++)
         if (!strcmp(text, modes[i].text))
             return (enum aw__mpa_intent_mode)i;
@@ -69,9 +69,9 @@ bool aw__mpa_intent_admits(enum aw__mpa_intent_mode mode)
     return modes[mode].admits;
 }
 
-const char *aw__mpa_intent_target_kind(const struct aw__mpa_intent *mandate)
+const char *aw__mpa_intent_target_kind(const struct aw__mpa_intent *intent)
 {
-    const char *kind = aw_kube_span_text(mandate, mandate->target_kind);
+    const char *kind = aw_kube_span_text(intent, intent->target_kind);
     return kind[0] ? kind : aw_kube_deployments.kind;
 }
 
@@ -88,10 +88,10 @@ const char *aw__target_key(const char *ns, const char *api_version, const char *
     return buf;
 }
 
-const char *aw__mpa_intent_target(const struct aw__mpa_intent *mandate, const char *ns, char *buf,
+const char *aw__mpa_intent_target(const struct aw__mpa_intent *intent, const char *ns, char *buf,
                                   size_t size)
 {
-    return aw__target_key(ns, aw_kube_span_text(mandate, mandate->target_version),
-                          aw__mpa_intent_target_kind(mandate),
-                          aw_kube_span_text(mandate, mandate->target_name), buf, size);
+    return aw__target_key(ns, aw_kube_span_text(intent, intent->target_version),
+                          aw__mpa_intent_target_kind(intent),
+                          aw_kube_span_text(intent, intent->target_name), buf, size);
 }

@@ -58,20 +58,20 @@ extern const struct aw_kube_field aw__mpa_intent_fields[];
  * read. */
 AW_NODISCARD enum aw_err aw__mpa_intent_project(void *ctx, const json_t *object, void *buf,
                                                 size_t size, size_t *ret_len);
-enum aw__mpa_intent_mode aw__mpa_intent_mode(const struct aw__mpa_intent *mandate);
+enum aw__mpa_intent_mode aw__mpa_intent_mode(const struct aw__mpa_intent *intent);
 /* Whether the updater acts on objects of this mode, and whether new pods are sized. */
 bool aw__mpa_intent_updates(enum aw__mpa_intent_mode mode);
 bool aw__mpa_intent_admits(enum aw__mpa_intent_mode mode);
 /* The kind of the target, and its group: "Deployment" and "apps" where nothing is said. Versions
  * are left out: apps/v1 and apps/v1beta1 name the same thing. */
-const char *aw__mpa_intent_target_kind(const struct aw__mpa_intent *mandate);
+const char *aw__mpa_intent_target_kind(const struct aw__mpa_intent *intent);
 /* "namespace/group/Kind/name" of anything that is scaled; returns `buf`. `api_version` "" is
  * apps/v1. */
 #define AW__TARGET_MAX (4u * AW_KUBE_NAME_MAX)
 const char *aw__target_key(const char *ns, const char *api_version, const char *kind,
                            const char *name, char *buf, size_t size);
-/* The same for the target of a mandate in `ns`. */
-const char *aw__mpa_intent_target(const struct aw__mpa_intent *mandate, const char *ns, char *buf,
+/* The same for the target of an intent in `ns`. */
+const char *aw__mpa_intent_target(const struct aw__mpa_intent *intent, const char *ns, char *buf,
                                   size_t size);
 
 #endif

@@ -149,9 +149,9 @@ static const struct aw_kube_container *container_at(const struct aw_kube_pod *po
     return aw_kube_span_item(pod, pod->containers, sizeof(struct aw_kube_container), i);
 }
 
-int32_t aw__sized_container(const struct aw__mpa_intent *mandate, const struct aw_kube_pod *pod)
+int32_t aw__sized_container(const struct aw__mpa_intent *intent, const struct aw_kube_pod *pod)
 {
-    const char *name = aw_kube_span_text(mandate, mandate->container);
+    const char *name = aw_kube_span_text(intent, intent->container);
     if (!name[0])
         return pod->containers.count > 0 ? 0 : -1;
     for (uint32_t i = 0; i < pod->containers.count; i++)

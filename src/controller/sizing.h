@@ -41,8 +41,8 @@ void aw__size(const struct aw__resources *now, const int64_t wanted[AW__RESOURCE
 
 /* What a container of a pod has. */
 struct aw__resources aw__resources_of(const struct aw_kube_container *container);
-/* The container that a mandate sizes, the first where it names none; -1: the pod has none such. */
-int32_t aw__sized_container(const struct aw__mpa_intent *mandate, const struct aw_kube_pod *pod);
+/* The container that an intent sizes, the first where it names none; -1: the pod has none such. */
+int32_t aw__sized_container(const struct aw__mpa_intent *intent, const struct aw_kube_pod *pod);
 
 /* Whether a pod keeps its class when its container `index` becomes `size`. False too where the
  * class is not known yet. */

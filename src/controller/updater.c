@@ -60,7 +60,7 @@ struct aw_updater {
 struct errand {
     struct aw_updater *updater;
     const struct aw_kube_item *item;
-    const struct aw__mpa_intent *mandate;
+    const struct aw__mpa_intent *intent;
     struct slot *slot;
     struct aw_kube_kind target_kind;
     struct aw_kube_found found; /* behind target_kind, where it had to be asked for */
@@ -160,7 +160,7 @@ static struct slot *remember(struct aw_updater *updater, const char *uid)
 
 static const char *target_name(const struct errand *errand)
 {
-    return aw_kube_span_text(errand->mandate, errand->mandate->target_name);
+    return aw_kube_span_text(errand->intent, errand->intent->target_name);
 }
 
 static void record(struct errand *errand, const struct aw_kube_kind *kind, const char *name,
@@ -243,11 +243,11 @@ static bool ours(const char *word)
 static void tell(struct errand *errand, enum aw__update_reason reason)
 {
     struct aw_updater *updater = errand->updater;
-    const struct aw__mpa_intent *mandate = errand->mandate;
+    const struct aw__mpa_intent *intent = errand->intent;
     const char *word = aw__update_word(reason);
     const bool told = aw__update_told(reason);
-    const bool said = !strcmp(aw_kube_span_text(mandate, mandate->able), "False");
-    const char *said_word = aw_kube_span_text(mandate, mandate->able_reason);
+    const bool said = !strcmp(aw_kube_span_text(intent, intent->able), "False");
+    const char *said_word = aw_kube_span_text(intent, intent->able_reason);
     const int64_t now_us = aw_clock_monotonic_us(updater->config.clock);
     char message[MESSAGE_MAX + 128];
     const struct aw_kube_ref ref = {&aw_mpa_kind, errand->ns, aw__key_name(errand->item->key),
@@ -304,7 +304,7 @@ static enum aw__update_reason failed(struct errand *errand, enum aw_err err,
 
 static const char *decision(const struct errand *errand)
 {
-    const char *id = aw_kube_span_text(errand->mandate, errand->mandate->decision);
+    const char *id = aw_kube_span_text(errand->intent, errand->intent->decision);
     return id[0] ? id : "?";
 }
 
@@ -479,14 +479,14 @@ static const struct aw_kube_workload *ask_scale(struct errand *errand)
 {
     struct aw_updater *updater = errand->updater;
     struct custom *custom = &errand->slot->custom;
-    const struct aw__mpa_intent *mandate = errand->mandate;
+    const struct aw__mpa_intent *intent = errand->intent;
     const int64_t now_us = aw_clock_monotonic_us(updater->config.clock);
     struct aw_kube_scale scale;
     if (custom->read_us && now_us - custom->read_us < CUSTOM_US)
         return NULL; /* what is known of it is too old to act on, and too new to ask again */
     custom->read_us = now_us;
-    if (aw_kube_find_kind(updater->kube, aw_kube_span_text(mandate, mandate->target_version),
-                          aw__mpa_intent_target_kind(mandate), &errand->found, NULL) != AW_OK)
+    if (aw_kube_find_kind(updater->kube, aw_kube_span_text(intent, intent->target_version),
+                          aw__mpa_intent_target_kind(intent), &errand->found, NULL) != AW_OK)
         return NULL;
     errand->target_kind = errand->found.kind;
     const struct aw_kube_ref ref = {&errand->target_kind, errand->ns, target_name(errand), NULL};
@@ -507,9 +507,9 @@ static bool gather(struct errand *errand, struct aw__update_facts *facts, char *
     struct aw_updater *updater = errand->updater;
     bool known;
     const struct aw_kube_item *target =
-        aw__view_target(&updater->view, errand->mandate, errand->ns, &known);
+        aw__view_target(&updater->view, errand->intent, errand->ns, &known);
     *facts = (struct aw__update_facts){
-        .mandate = errand->mandate,
+        .intent = errand->intent,
         .conflict = aw__view_rival(&updater->view, errand->item, errand->ns, rival, size),
         .pods = updater->view.list,
         .can_resize = updater->server.pod_resize,
@@ -522,7 +522,7 @@ static bool gather(struct errand *errand, struct aw__update_facts *facts, char *
         errand->version = target->resource_version;
         errand->target_uid = target->uid;
         for (int i = AW__VIEW_DEPLOYMENTS; i <= AW__VIEW_REPLICASETS; i++)
-            if (!strcmp(updater->view.kinds[i].kind, aw__mpa_intent_target_kind(errand->mandate)))
+            if (!strcmp(updater->view.kinds[i].kind, aw__mpa_intent_target_kind(errand->intent)))
                 errand->target_kind = updater->view.kinds[i];
         if (!strcmp(errand->target_kind.kind, aw_kube_replicasets.kind)) {
             /* it has one revision only, and counts none of it as updated */
@@ -538,12 +538,12 @@ static bool gather(struct errand *errand, struct aw__update_facts *facts, char *
     }
     if (facts->conflict)
         snprintf(errand->note, sizeof errand->note, "%s", facts->conflict);
-    return aw__view_pods(&updater->view, errand->mandate, errand->ns, &facts->pod_count);
+    return aw__view_pods(&updater->view, errand->intent, errand->ns, &facts->pod_count);
 }
 
 static void visit(struct aw_updater *updater, const struct aw_kube_item *item)
 {
-    struct errand errand = {.updater = updater, .item = item, .mandate = item->data};
+    struct errand errand = {.updater = updater, .item = item, .intent = item->data};
     struct aw__update_facts facts;
     struct aw__update_plan plan;
     char rival[AW_KUBE_KEY_MAX];

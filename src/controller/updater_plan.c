@@ -31,26 +31,26 @@ bool aw__update_told(enum aw__update_reason reason)
 
 /* --- the object --- */
 
-static enum aw__update_reason judge_mandate(const struct aw__update_facts *facts)
+static enum aw__update_reason judge_intent(const struct aw__update_facts *facts)
 {
-    const struct aw__mpa_intent *mandate = facts->mandate;
-    if (!aw__mpa_intent_updates(aw__mpa_intent_mode(mandate)))
+    const struct aw__mpa_intent *intent = facts->intent;
+    if (!aw__mpa_intent_updates(aw__mpa_intent_mode(intent)))
         return AW__UPDATE_OFF;
-    if (mandate->generation_seen != mandate->generation)
+    if (intent->generation_seen != intent->generation)
         return AW__UPDATE_NOT_OBSERVED;
-    if (mandate->time_us == 0)
+    if (intent->time_us == 0)
         return AW__UPDATE_NONE_GIVEN;
-    if (mandate->frozen)
+    if (intent->frozen)
         return AW__UPDATE_FROZEN;
     if (facts->conflict)
         return AW__UPDATE_CONFLICT;
-    if (mandate->time_us - facts->now_us > AW__UPDATE_SKEW_US)
+    if (intent->time_us - facts->now_us > AW__UPDATE_SKEW_US)
         return AW__UPDATE_SKEW;
-    if (facts->now_us - mandate->time_us > AW__UPDATE_STALE_US)
+    if (facts->now_us - intent->time_us > AW__UPDATE_STALE_US)
         return AW__UPDATE_STALE;
-    if (mandate->replicas >= 0 &&
-        (mandate->replicas < mandate->replicas_min || mandate->replicas < 1 ||
-         (mandate->replicas_max > 0 && mandate->replicas > mandate->replicas_max)))
+    if (intent->replicas >= 0 &&
+        (intent->replicas < intent->replicas_min || intent->replicas < 1 ||
+         (intent->replicas_max > 0 && intent->replicas > intent->replicas_max)))
         return AW__UPDATE_OUT_OF_BOUNDS;
     return AW__UPDATE_GO;
 }
@@ -221,12 +221,12 @@ static enum aw__update_reason judge_in_place(const struct aw__update_facts *fact
 static bool examine(const struct aw__update_facts *facts, const struct aw__update_memory *memory,
                     uint32_t i, struct candidate *ret)
 {
-    const struct aw__mpa_intent *mandate = facts->mandate;
+    const struct aw__mpa_intent *intent = facts->intent;
     const struct aw__update_pod *pod = &facts->pods[i];
-    const int32_t index = aw__sized_container(mandate, pod->pod);
-    const int64_t wanted[AW__RESOURCES] = {mandate->cpu_millicores, mandate->memory_bytes};
+    const int32_t index = aw__sized_container(intent, pod->pod);
+    const int64_t wanted[AW__RESOURCES] = {intent->cpu_millicores, intent->memory_bytes};
     const struct aw__resources others = {{-1, -1}, {-1, -1}};
-    const enum aw__mpa_intent_mode mode = aw__mpa_intent_mode(mandate);
+    const enum aw__mpa_intent_mode mode = aw__mpa_intent_mode(intent);
     *ret = (struct candidate){.step.pod = i, .block = AW__UPDATE_NO_CONTAINER};
     if (index < 0)
         return true;
@@ -264,8 +264,8 @@ static bool examine(const struct aw__update_facts *facts, const struct aw__updat
 /* Whether the last eviction helped: is there a pod younger than it with the size it was for? */
 static void judge_eviction(const struct aw__update_facts *facts, struct aw__update_memory *memory)
 {
-    const int64_t wanted[AW__RESOURCES] = {facts->mandate->cpu_millicores,
-                                           facts->mandate->memory_bytes};
+    const int64_t wanted[AW__RESOURCES] = {facts->intent->cpu_millicores,
+                                           facts->intent->memory_bytes};
     if (!same_size(memory->evicted_for, wanted)) {
         memory->fruitless = 0; /* for another size the story is another one */
         memory->judged = true;
@@ -341,7 +341,7 @@ static bool plan_sizes(const struct aw__update_facts *facts, struct aw__update_m
     bool grows = false, disrupt = false, evicted = false;
     enum aw__update_reason block = AW__UPDATE_DONE;
     plan->reason = AW__UPDATE_DONE;
-    if (facts->mandate->cpu_millicores < 0 && facts->mandate->memory_bytes < 0)
+    if (facts->intent->cpu_millicores < 0 && facts->intent->memory_bytes < 0)
         return false;
     max = quarter > AW__UPDATE_STEPS_MAX ? AW__UPDATE_STEPS_MAX : max;
     judge_eviction(facts, memory);
@@ -398,15 +398,15 @@ static void plan_scale(struct aw__update_plan *plan, int64_t replicas)
 void aw__update_plan(const struct aw__update_facts *facts, struct aw__update_memory *memory,
                      struct aw__update_plan *ret_plan)
 {
-    const struct aw__mpa_intent *mandate = facts->mandate;
+    const struct aw__mpa_intent *intent = facts->intent;
     const struct census census = count_pods(facts);
-    *ret_plan = (struct aw__update_plan){.reason = judge_mandate(facts)};
+    *ret_plan = (struct aw__update_plan){.reason = judge_intent(facts)};
     if (ret_plan->reason == AW__UPDATE_GO)
         ret_plan->reason = judge_target(facts, &census);
     if (ret_plan->reason != AW__UPDATE_GO)
         return;
     const int64_t have = facts->target->replicas_wanted;
-    const int64_t want = mandate->replicas >= 0 ? mandate->replicas : have;
+    const int64_t want = intent->replicas >= 0 ? intent->replicas : have;
     if (want > have) {
         if (census.pending > 0) /* those that were asked for before have no place yet */
             ret_plan->reason = AW__UPDATE_PENDING;

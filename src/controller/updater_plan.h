@@ -19,7 +19,7 @@
  *      the last one had no effect.
  *
  * Call order: plan; do the steps; note what became of each.
- * Memory:     plain structs; pods and mandate are borrowed. Threads: pure functions of arguments.
+ * Memory:     plain structs; pods and intent are borrowed. Threads: pure functions of arguments.
  *
  * The trap: a resize that the node cannot do shows in the pod's conditions while its spec already
  * has the new size. Comparing specs alone would call it done.
@@ -111,7 +111,7 @@ struct aw__update_memory {
 
 /* Everything that a plan is made from. */
 struct aw__update_facts {
-    const struct aw__mpa_intent *mandate;
+    const struct aw__mpa_intent *intent;
     const struct aw_kube_workload *target; /* NULL: not there */
     const char *conflict;                  /* another autoscaler of the target; NULL: none */
     const struct aw__update_pod *pods;     /* of the target, those that are going too */

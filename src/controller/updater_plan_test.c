@@ -12,7 +12,7 @@
 
 /* An object, its target and its pods, as an API server would show them. */
 struct scene {
-    _Alignas(8) char mandate[2048], target[512], pods[PODS][2048];
+    _Alignas(8) char intent[2048], target[512], pods[PODS][2048];
     char name[PODS][16], uid[PODS][16];
     struct aw__update_pod list[PODS];
     struct aw__update_facts facts;
@@ -32,8 +32,8 @@ static void load(char *buf, size_t size, const char *json,
     json_decref(object);
 }
 
-static void set_mandate(struct scene *scene, const char *mode, const char *recommendation,
-                        const char *more)
+static void set_intent(struct scene *scene, const char *mode, const char *recommendation,
+                       const char *more)
 {
     char json[1024];
     snprintf(
@@ -42,8 +42,8 @@ static void set_mandate(struct scene *scene, const char *mode, const char *recom
         "\"policy\":{\"updateMode\":\"%s\"},\"constraints\":{\"global\":{\"minReplicas\":1,"
         "\"maxReplicas\":10}}},\"status\":{\"observedGeneration\":3,\"recommendation\":{%s}%s}}",
         mode, recommendation, more);
-    load(scene->mandate, sizeof scene->mandate, json, aw__mpa_intent_project);
-    scene->facts.mandate = (const struct aw__mpa_intent *)scene->mandate;
+    load(scene->intent, sizeof scene->intent, json, aw__mpa_intent_project);
+    scene->facts.intent = (const struct aw__mpa_intent *)scene->intent;
 }
 
 static void set_target(struct scene *scene, int replicas)
@@ -86,7 +86,7 @@ static void set_pod(struct scene *scene, uint32_t i, const char *resources, cons
 static void open_scene(struct scene *scene, const char *mode, const char *recommendation)
 {
     *scene = (struct scene){0};
-    set_mandate(scene, mode, recommendation, "");
+    set_intent(scene, mode, recommendation, "");
     set_target(scene, 3);
     for (uint32_t i = 0; i < 3; i++)
         set_pod(scene, i, RESOURCES, "", "");
@@ -146,15 +146,15 @@ static void an_old_or_unread_or_frozen_object_changes_nothing(void **state)
     scene.facts.conflict = "HorizontalPodAutoscaler n/web";
     assert_nothing(&scene, CONFLICT);
     scene.facts.conflict = NULL;
-    set_mandate(&scene, "Auto", BIGGER,
-                ",\"conditions\":[{\"type\":\"Frozen\",\"status\":\"True\"}]");
+    set_intent(&scene, "Auto", BIGGER,
+               ",\"conditions\":[{\"type\":\"Frozen\",\"status\":\"True\"}]");
     assert_nothing(&scene, FROZEN);
-    set_mandate(&scene, "Auto", BIGGER,
-                ",\"conditions\":[{\"type\":\"Frozen\",\"status\":\"False\"}]");
+    set_intent(&scene, "Auto", BIGGER,
+               ",\"conditions\":[{\"type\":\"Frozen\",\"status\":\"False\"}]");
     assert_step(&scene, RESIZE);
-    ((struct aw__mpa_intent *)(void *)scene.mandate)->generation_seen = 2;
+    ((struct aw__mpa_intent *)(void *)scene.intent)->generation_seen = 2;
     assert_nothing(&scene, NOT_OBSERVED);
-    set_mandate(&scene, "Auto", "", "");
+    set_intent(&scene, "Auto", "", "");
     assert_nothing(&scene, NONE_GIVEN);
 }
 
@@ -170,7 +170,7 @@ static void replicas_beyond_the_bounds_are_refused(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         open_scene(&scene, "Auto", SAME);
         snprintf(text, sizeof text, "\"replicas\":%s," TIME, cases[i].replicas);
-        set_mandate(&scene, "Auto", text, "");
+        set_intent(&scene, "Auto", text, "");
         plan(&scene);
         assert_int_equal(scene.plan.reason == AW__UPDATE_OUT_OF_BOUNDS, !cases[i].fine);
     }
@@ -295,7 +295,7 @@ static void a_resize_that_restarts_is_a_disruption(void **state)
     scene.facts.now_us = NOW_US + MINUTES;
     assert_step(&scene, RESIZE_RESTART);
     /* more CPU alone restarts nothing */
-    set_mandate(&scene, "Auto", "\"replicas\":3,\"cpu\":\"500m\"," TIME, "");
+    set_intent(&scene, "Auto", "\"replicas\":3,\"cpu\":\"500m\"," TIME, "");
     scene.facts.now_us = NOW_US;
     assert_step(&scene, RESIZE);
 }
@@ -362,16 +362,16 @@ static void evictions_without_effect_end(void **state)
     assert_nothing(&scene, FRUITLESS);
     const struct aw__update_memory memory = scene.memory;
     scene.facts.now_us += 61 * (int64_t)MINUTES; /* an hour later it may have been put right */
-    ((struct aw__mpa_intent *)(void *)scene.mandate)->time_us = scene.facts.now_us;
+    ((struct aw__mpa_intent *)(void *)scene.intent)->time_us = scene.facts.now_us;
     assert_step(&scene, EVICT);
     scene.facts.now_us -= 61 * (int64_t)MINUTES;
     scene.memory = memory;
-    set_mandate(&scene, "Recreate", BIGGER, "");
+    set_intent(&scene, "Recreate", BIGGER, "");
     assert_nothing(&scene, FRUITLESS);
     /* another size is worth another try, a trembling one is not */
-    set_mandate(&scene, "Recreate", "\"replicas\":3,\"cpu\":\"510m\",\"memory\":\"1Gi\"," TIME, "");
+    set_intent(&scene, "Recreate", "\"replicas\":3,\"cpu\":\"510m\",\"memory\":\"1Gi\"," TIME, "");
     assert_nothing(&scene, FRUITLESS);
-    set_mandate(&scene, "Recreate", "\"replicas\":3,\"cpu\":\"900m\",\"memory\":\"1Gi\"," TIME, "");
+    set_intent(&scene, "Recreate", "\"replicas\":3,\"cpu\":\"900m\",\"memory\":\"1Gi\"," TIME, "");
     assert_step(&scene, EVICT);
 }
 
@@ -423,7 +423,7 @@ static void what_a_node_cannot_hold_is_evicted_only_where_the_object_allows(void
     for (uint32_t i = 0; i < 3; i++)
         set_pod(&scene, i, LARGE, "", i == 1 ? INFEASIBLE : "");
     assert_nothing(&scene, INFEASIBLE);
-    set_mandate(&scene, "InPlaceOrRecreate", BIGGER, "");
+    set_intent(&scene, "InPlaceOrRecreate", BIGGER, "");
     assert_step(&scene, EVICT);
     assert_int_equal(scene.plan.steps[0].pod, 1);
 }
@@ -436,9 +436,9 @@ static void what_is_infeasible_is_asked_again_only_for_less(void **state)
     for (uint32_t i = 0; i < 3; i++)
         set_pod(&scene, i, LARGE, "", INFEASIBLE);
     assert_nothing(&scene, INFEASIBLE);
-    set_mandate(&scene, "Auto", "\"replicas\":3,\"cpu\":\"490m\",\"memory\":\"1Gi\"," TIME, "");
+    set_intent(&scene, "Auto", "\"replicas\":3,\"cpu\":\"490m\",\"memory\":\"1Gi\"," TIME, "");
     assert_nothing(&scene, INFEASIBLE); /* a little less is the same */
-    set_mandate(&scene, "Auto", "\"replicas\":3,\"cpu\":\"400m\",\"memory\":\"1Gi\"," TIME, "");
+    set_intent(&scene, "Auto", "\"replicas\":3,\"cpu\":\"400m\",\"memory\":\"1Gi\"," TIME, "");
     assert_step(&scene, RESIZE);
 }
 
@@ -457,7 +457,7 @@ static void what_the_server_refused_is_remembered_for_an_hour(void **state)
     assert_step(&scene, RESIZE);
     scene.list[1].uid = scene.uid[1];
     scene.facts.now_us = NOW_US + 60 * (int64_t)MINUTES;
-    ((struct aw__mpa_intent *)(void *)scene.mandate)->time_us = scene.facts.now_us;
+    ((struct aw__mpa_intent *)(void *)scene.intent)->time_us = scene.facts.now_us;
     assert_step(&scene, RESIZE);
 }
 

@@ -247,12 +247,12 @@ static void index_rivals(struct aw__view *view, enum aw__view_kind kind)
     while ((item = aw_kube_informer_walk(view->informers[kind], &at))) {
         aw__key_ns(item->key, ns, sizeof ns);
         if (kind == AW__VIEW_MANDATES) {
-            const struct aw__mpa_intent *mandate = item->data;
+            const struct aw__mpa_intent *intent = item->data;
             /* of two of ours the younger has no recommendation: the recommender sees to that */
-            if (!aw__mpa_intent_updates(aw__mpa_intent_mode(mandate)) || mandate->time_us == 0 ||
-                mandate->generation_seen != mandate->generation)
+            if (!aw__mpa_intent_updates(aw__mpa_intent_mode(intent)) || intent->time_us == 0 ||
+                intent->generation_seen != intent->generation)
                 continue;
-            aw__mpa_intent_target(mandate, ns, key, sizeof key);
+            aw__mpa_intent_target(intent, ns, key, sizeof key);
         } else {
             const struct rival *rival = item->data;
             const char *other = aw_kube_span_text(rival, rival->kind);
@@ -295,13 +295,13 @@ void aw__view_index(struct aw__view *view)
 /* --- questions --- */
 
 const struct aw_kube_item *aw__view_target(const struct aw__view *view,
-                                           const struct aw__mpa_intent *mandate, const char *ns,
+                                           const struct aw__mpa_intent *intent, const char *ns,
                                            bool *ret_known)
 {
-    const char *version = aw_kube_span_text(mandate, mandate->target_version);
-    const char *kind = aw__mpa_intent_target_kind(mandate);
+    const char *version = aw_kube_span_text(intent, intent->target_version);
+    const char *kind = aw__mpa_intent_target_kind(intent);
     char key[AW_KUBE_KEY_MAX];
-    snprintf(key, sizeof key, "%s/%s", ns, aw_kube_span_text(mandate, mandate->target_name));
+    snprintf(key, sizeof key, "%s/%s", ns, aw_kube_span_text(intent, intent->target_name));
     for (int i = AW__VIEW_DEPLOYMENTS; i <= AW__VIEW_REPLICASETS; i++) {
         if (strcmp(kind, view->kinds[i].kind) != 0 ||
             (version[0] && strncmp(version, "apps/", 5) != 0))
@@ -313,13 +313,13 @@ const struct aw_kube_item *aw__view_target(const struct aw__view *view,
     return NULL;
 }
 
-bool aw__view_pods(struct aw__view *view, const struct aw__mpa_intent *mandate, const char *ns,
+bool aw__view_pods(struct aw__view *view, const struct aw__mpa_intent *intent, const char *ns,
                    uint32_t *ret_count)
 {
     char key[AW__TARGET_MAX], other[AW__TARGET_MAX];
     uint32_t count = 0;
-    snprintf(key, sizeof key, "%s/%s/%s", ns, aw__mpa_intent_target_kind(mandate),
-             aw_kube_span_text(mandate, mandate->target_name));
+    snprintf(key, sizeof key, "%s/%s/%s", ns, aw__mpa_intent_target_kind(intent),
+             aw_kube_span_text(intent, intent->target_name));
     const uint64_t hash = hash_of(key);
     for (uint32_t i = first_of(view->pods, view->pod_count, hash);
          i < view->pod_count && view->pods[i].hash == hash; i++) {

@@ -68,13 +68,13 @@ bool aw__view_ready(const struct aw__view *view, bool all);
 
 /* Before a round. */
 void aw__view_index(struct aw__view *view);
-/* The workload that a mandate in `ns` is about, with its item; NULL: not there, or not of a kind
+/* The workload that an intent in `ns` is about, with its item; NULL: not there, or not of a kind
  * that is followed (`ret_known` false). */
 const struct aw_kube_item *aw__view_target(const struct aw__view *view,
-                                           const struct aw__mpa_intent *mandate, const char *ns,
+                                           const struct aw__mpa_intent *intent, const char *ns,
                                            bool *ret_known);
 /* Its pods, in view->list; false: more than fit, or not all pods of the cluster are known. */
-bool aw__view_pods(struct aw__view *view, const struct aw__mpa_intent *mandate, const char *ns,
+bool aw__view_pods(struct aw__view *view, const struct aw__mpa_intent *intent, const char *ns,
                    uint32_t *ret_count);
 /* Another autoscaler of the same target: "HorizontalPodAutoscaler web"; NULL: none. Returns
  * `buf`. */

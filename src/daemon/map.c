@@ -19,7 +19,7 @@
 
 struct aw__map {
     struct aw_api *api;
-    struct aw_workload_map *atlas;
+    struct aw_workload_map *workload_map;
     pthread_t thread;
     _Atomic bool stop;
 };
@@ -85,7 +85,7 @@ static void *work(void *ctx)
     struct aw__map *map = ctx;
     while (!map->stop) {
         const int64_t begin = aw_clock_monotonic_us(NULL);
-        const uint32_t done = aw_workload_map_work(map->atlas, begin, SLICE);
+        const uint32_t done = aw_workload_map_work(map->workload_map, begin, SLICE);
         const int64_t end = aw_clock_monotonic_us(NULL);
         const int64_t until = end + (done ? REST_TIMES * (end - begin) : IDLE_US);
         for (int64_t now = end; !map->stop && now < until; now = aw_clock_monotonic_us(NULL)) {
@@ -122,7 +122,7 @@ void aw__map_open(struct aw_daemon_config *ask, struct aw_log *log, struct aw_ap
                                                   .workloads = workloads,
                                                   .count = ask->count};
     map->api = api;
-    if (aw_workload_map_new(&config, NULL, &map->atlas, &diag)) {
+    if (aw_workload_map_new(&config, NULL, &map->workload_map, &diag)) {
         snprintf(missing, sizeof missing, "%s", diag.text);
     } else if (aw_thread_begin(&map->thread, work, map)) {
         snprintf(missing, sizeof missing, "no thread to make embeddings on");
@@ -132,13 +132,13 @@ void aw__map_open(struct aw_daemon_config *ask, struct aw_log *log, struct aw_ap
     }
 out:
     if (map)
-        aw_workload_map_free(map->atlas);
+        aw_workload_map_free(map->workload_map);
     aw_alloc_free(NULL, map);
     aw_alloc_free(NULL, workloads);
     if (!*ret)
         aw_log_info(log, "no map of workloads", AW_LOG_STR("why", missing));
-    aw_api_map(api, *ret ? (*ret)->atlas : NULL, model ? aw_pretrained_info(model)->name : "",
-               missing);
+    aw_api_map(api, *ret ? (*ret)->workload_map : NULL,
+               model ? aw_pretrained_info(model)->name : "", missing);
 }
 
 void aw__map_close(struct aw__map *map)
@@ -148,12 +148,12 @@ void aw__map_close(struct aw__map *map)
     map->stop = true;
     pthread_join(map->thread, NULL);
     aw_api_map(map->api, NULL, "", "settings are being taken over");
-    aw_workload_map_free(map->atlas);
+    aw_workload_map_free(map->workload_map);
     aw_alloc_free(NULL, map);
 }
 
 void aw__map_tell(struct aw__map *map, uint32_t index, uint32_t episodes)
 {
     if (map)
-        aw_workload_map_tell(map->atlas, index, episodes);
+        aw_workload_map_tell(map->workload_map, index, episodes);
 }

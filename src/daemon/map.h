@@ -4,7 +4,7 @@
  *
  * Call order: open, once the API is there; tell after each step; close before the settings or the
  *             API go.
- * Memory:     all at open; an atlas (pretrain/workload_map.h).
+ * Memory:     all at open; a map (pretrain/workload_map.h).
  * Threads:    open, tell and close are those of the loop. The thread inside works for a tenth of a
  *             core at most, and sleeps where no episode has ended.
  */

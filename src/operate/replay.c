@@ -239,7 +239,7 @@ static void compare(struct replay *replay, struct played *played,
 }
 
 static enum aw_err policy_play(const struct asked *asked, struct replay *replay,
-                               struct aw_counterfactual *hindsight, const char *name,
+                               struct aw_counterfactual *counterfactual, const char *name,
                                const struct aw_counterfactual_point *ours,
                                struct aw_counterfactual_point *theirs, struct aw_diag *diag)
 {
@@ -253,12 +253,13 @@ static enum aw_err policy_play(const struct asked *asked, struct replay *replay,
     if (!err && !strcmp(name, FORMULA)) {
         player.kind = AW_COUNTERFACTUAL_CAPACITY_RULE;
         player.rule = &played->rule;
-        err = aw_counterfactual_search(hindsight, &played->rule, diag);
+        err = aw_counterfactual_search(counterfactual, &played->rule, diag);
     } else {
         for (uint32_t i = 0; i < AW_FALLBACK_COUNT; i++)
             policy.kind = strcmp(aw_fallback_names[i], name) ? policy.kind : i;
     }
-    err = err ? err : aw_counterfactual_play(hindsight, &player, theirs, &played->result, diag);
+    err =
+        err ? err : aw_counterfactual_play(counterfactual, &player, theirs, &played->result, diag);
     if (err)
         return err;
     compare(replay, played, theirs, ours);
@@ -286,7 +287,7 @@ static void measure(struct replay *replay)
 static enum aw_err workload_replay(const struct asked *asked, struct aw_store *store,
                                    struct replay *replay, struct aw_diag *diag)
 {
-    struct aw_counterfactual *hindsight = NULL;
+    struct aw_counterfactual *counterfactual = NULL;
     struct aw_counterfactual_point *ours = NULL, *theirs = NULL;
     struct aw_store_query query = AW_STORE_EVERY;
     enum aw_err err = config_of(asked, replay->name, &replay->config, diag);
@@ -306,18 +307,19 @@ static enum aw_err workload_replay(const struct asked *asked, struct aw_store *s
         .score_from = replay->score_from,
         .seed = aw_args_number(asked->run->args, "seed"),
     };
-    err = aw_counterfactual_new(&config, replay->rows.step, replay->rows.count, NULL, &hindsight,
-                                diag);
+    err = aw_counterfactual_new(&config, replay->rows.step, replay->rows.count, NULL,
+                                &counterfactual, diag);
     if (!err && (!(ours = calloc(replay->rows.count, sizeof *ours)) ||
                  !(theirs = calloc(replay->rows.count, sizeof *theirs))))
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u steps", replay->rows.count);
     const struct aw_counterfactual_player recorded = {.kind = AW_COUNTERFACTUAL_RECORDED};
-    err = err ? err : aw_counterfactual_play(hindsight, &recorded, ours, &replay->recorded, diag);
+    err = err ? err
+              : aw_counterfactual_play(counterfactual, &recorded, ours, &replay->recorded, diag);
     if (!err)
         measure(replay);
     for (uint32_t i = 0; !err && i < asked->count; i++)
-        err = policy_play(asked, replay, hindsight, asked->names[i], ours, theirs, diag);
-    aw_counterfactual_free(hindsight);
+        err = policy_play(asked, replay, counterfactual, asked->names[i], ours, theirs, diag);
+    aw_counterfactual_free(counterfactual);
     free(ours);
     free(theirs);
     return err;

@@ -57,101 +57,101 @@ struct aw_workload_map {
 
 /* --- made and ended --------------------------------------------------------------------------- */
 
-static void carve(struct aw_workload_map *atlas, struct aw_carve *take)
+static void carve(struct aw_workload_map *map, struct aw_carve *take)
 {
-    const size_t dim = atlas->dim;
-    atlas->seat = aw_carve_take(take, atlas->count, sizeof *atlas->seat);
-    atlas->embedding = aw_carve_take(take, atlas->count * dim, sizeof *atlas->embedding);
-    atlas->told = aw_carve_take(take, atlas->count, sizeof *atlas->told);
-    atlas->similarity = aw_carve_take(take, atlas->count, sizeof *atlas->similarity);
-    if (!atlas->of_known)
-        atlas->cloud = aw_carve_take(take, AW_AXES_ROWS_MAX * dim, sizeof *atlas->cloud);
+    const size_t dim = map->dim;
+    map->seat = aw_carve_take(take, map->count, sizeof *map->seat);
+    map->embedding = aw_carve_take(take, map->count * dim, sizeof *map->embedding);
+    map->told = aw_carve_take(take, map->count, sizeof *map->told);
+    map->similarity = aw_carve_take(take, map->count, sizeof *map->similarity);
+    if (!map->of_known)
+        map->cloud = aw_carve_take(take, AW_AXES_ROWS_MAX * dim, sizeof *map->cloud);
 }
 
-static enum aw_err fill(struct aw_workload_map *atlas, const struct aw_workload_map_config *config,
+static enum aw_err fill(struct aw_workload_map *map, const struct aw_workload_map_config *config,
                         struct aw_diag *diag)
 {
     struct aw_carve take = {0};
-    if (config->count > AW_WORKLOAD_MAP_WORKLOADS_MAX || strlen(config->store) >= sizeof atlas->url)
+    if (config->count > AW_WORKLOAD_MAP_WORKLOADS_MAX || strlen(config->store) >= sizeof map->url)
         return aw_fail(diag, AW_ERR_LIMIT,
                        "more than %u workloads, or a store whose path is longer than %zu bytes",
-                       AW_WORKLOAD_MAP_WORKLOADS_MAX, sizeof atlas->url - 1);
-    const enum aw_err err = aw_embed_open(config->model, atlas->alloc, &atlas->embed, diag);
+                       AW_WORKLOAD_MAP_WORKLOADS_MAX, sizeof map->url - 1);
+    const enum aw_err err = aw_embed_open(config->model, map->alloc, &map->embed, diag);
     if (err)
         return err;
-    atlas->known = aw_embed_known(atlas->embed);
-    atlas->dim = aw_embed_dim(atlas->embed);
-    atlas->count = config->count;
-    atlas->of_known = atlas->known->count >= AXES_KNOWN_MIN;
-    carve(atlas, &take);
-    if (!(atlas->block = aw_alloc_new(atlas->alloc, take.used, 1)))
+    map->known = aw_embed_known(map->embed);
+    map->dim = aw_embed_dim(map->embed);
+    map->count = config->count;
+    map->of_known = map->known->count >= AXES_KNOWN_MIN;
+    carve(map, &take);
+    if (!(map->block = aw_alloc_new(map->alloc, take.used, 1)))
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the places of %u workloads",
                        config->count);
-    take = (struct aw_carve){.base = atlas->block};
-    carve(atlas, &take);
+    take = (struct aw_carve){.base = map->block};
+    carve(map, &take);
     for (uint32_t i = 0; i < config->count; i++) {
-        struct seat *seat = &atlas->seat[i];
+        struct seat *seat = &map->seat[i];
         snprintf(seat->name, sizeof seat->name, "%s", config->workloads[i].name);
         seat->left_out = config->workloads[i].left_out;
         seat->next_us = INT64_MIN;
     }
-    snprintf(atlas->url, sizeof atlas->url, "%s", config->store);
-    aw_axes_find(atlas->known->embedding, atlas->of_known ? atlas->known->count : 0, atlas->dim,
-                 &atlas->axes);
+    snprintf(map->url, sizeof map->url, "%s", config->store);
+    aw_axes_find(map->known->embedding, map->of_known ? map->known->count : 0, map->dim,
+                 &map->axes);
     return AW_OK;
 }
 
 enum aw_err aw_workload_map_new(const struct aw_workload_map_config *config,
-                                const struct aw_alloc *alloc, struct aw_workload_map **ret_atlas,
+                                const struct aw_alloc *alloc, struct aw_workload_map **ret_map,
                                 struct aw_diag *diag)
 {
-    struct aw_workload_map *atlas = aw_alloc_new(alloc, 1, sizeof *atlas);
-    if (!atlas)
+    struct aw_workload_map *map = aw_alloc_new(alloc, 1, sizeof *map);
+    if (!map)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a map of workloads");
-    atlas->alloc = alloc;
-    if (pthread_mutex_init(&atlas->lock, NULL)) {
-        aw_alloc_free(alloc, atlas);
+    map->alloc = alloc;
+    if (pthread_mutex_init(&map->lock, NULL)) {
+        aw_alloc_free(alloc, map);
         return aw_fail(diag, AW_ERR_NOMEM, "no lock for a map of workloads");
     }
-    const enum aw_err err = fill(atlas, config, diag);
+    const enum aw_err err = fill(map, config, diag);
     if (err)
-        aw_workload_map_free(atlas);
+        aw_workload_map_free(map);
     else
-        *ret_atlas = atlas;
+        *ret_map = map;
     return err;
 }
 
-void aw_workload_map_free(struct aw_workload_map *atlas)
+void aw_workload_map_free(struct aw_workload_map *map)
 {
-    if (!atlas)
+    if (!map)
         return;
-    aw_store_close(&atlas->store);
-    aw_embed_close(atlas->embed);
-    pthread_mutex_destroy(&atlas->lock);
-    aw_alloc_free(atlas->alloc, atlas->block);
-    aw_alloc_free(atlas->alloc, atlas);
+    aw_store_close(&map->store);
+    aw_embed_close(map->embed);
+    pthread_mutex_destroy(&map->lock);
+    aw_alloc_free(map->alloc, map->block);
+    aw_alloc_free(map->alloc, map);
 }
 
-void aw_workload_map_tell(struct aw_workload_map *atlas, uint32_t index, uint32_t episodes)
+void aw_workload_map_tell(struct aw_workload_map *map, uint32_t index, uint32_t episodes)
 {
-    AW_ASSERT(index < atlas->count);
-    atomic_store_explicit(&atlas->told[index], episodes, memory_order_relaxed);
+    AW_ASSERT(index < map->count);
+    atomic_store_explicit(&map->told[index], episodes, memory_order_relaxed);
 }
 
 /* --- who is near whom ------------------------------------------------------------------------- */
 
-static const float *embedding_of(const struct aw_workload_map *atlas, uint32_t index)
+static const float *embedding_of(const struct aw_workload_map *map, uint32_t index)
 {
-    return atlas->embedding + (size_t)index * atlas->dim;
+    return map->embedding + (size_t)index * map->dim;
 }
 
 /* `with` against every workload that has an embedding, but for `self`. */
-static void compare(struct aw_workload_map *atlas, uint32_t self, const float *with)
+static void compare(struct aw_workload_map *map, uint32_t self, const float *with)
 {
-    for (uint32_t i = 0; i < atlas->count; i++)
-        atlas->similarity[i] = i != self && atlas->seat[i].there
-                                   ? aw_similarity(with, embedding_of(atlas, i), atlas->dim)
-                                   : NAN;
+    for (uint32_t i = 0; i < map->count; i++)
+        map->similarity[i] = i != self && map->seat[i].there
+                                 ? aw_similarity(with, embedding_of(map, i), map->dim)
+                                 : NAN;
 }
 
 /* Into a list of at most AW_WORKLOAD_MAP_NEAR; returns its place, or that number: it is too far. */
@@ -169,12 +169,12 @@ static uint32_t insert(struct near *list, uint32_t *count, uint32_t index, doubl
     return at;
 }
 
-static void list_fill(struct aw_workload_map *atlas, struct seat *seat)
+static void list_fill(struct aw_workload_map *map, struct seat *seat)
 {
     seat->peer_count = 0;
-    for (uint32_t i = 0; i < atlas->count; i++)
-        if (!isnan(atlas->similarity[i]))
-            insert(seat->peer, &seat->peer_count, i, atlas->similarity[i]);
+    for (uint32_t i = 0; i < map->count; i++)
+        if (!isnan(map->similarity[i]))
+            insert(seat->peer, &seat->peer_count, i, map->similarity[i]);
     seat->stale = false;
 }
 
@@ -199,29 +199,29 @@ static void list_hear(struct seat *seat, uint32_t index, double similarity)
 /* --- work ------------------------------------------------------------------------------------- */
 
 /* The two widest directions of the workloads themselves, where a model knows nobody. */
-static void axes_follow(struct aw_workload_map *atlas)
+static void axes_follow(struct aw_workload_map *map)
 {
     struct aw_axes axes;
     uint32_t rows = 0;
-    for (uint32_t i = 0; i < atlas->count && rows < AW_AXES_ROWS_MAX; i++)
-        if (atlas->seat[i].there)
-            memcpy(atlas->cloud + (size_t)rows++ * atlas->dim, embedding_of(atlas, i),
-                   atlas->dim * sizeof(float));
-    aw_axes_find(atlas->cloud, rows, atlas->dim, &axes);
-    pthread_mutex_lock(&atlas->lock);
-    atlas->axes = axes;
-    pthread_mutex_unlock(&atlas->lock);
+    for (uint32_t i = 0; i < map->count && rows < AW_AXES_ROWS_MAX; i++)
+        if (map->seat[i].there)
+            memcpy(map->cloud + (size_t)rows++ * map->dim, embedding_of(map, i),
+                   map->dim * sizeof(float));
+    aw_axes_find(map->cloud, rows, map->dim, &axes);
+    pthread_mutex_lock(&map->lock);
+    map->axes = axes;
+    pthread_mutex_unlock(&map->lock);
 }
 
-static void put(struct aw_workload_map *atlas, uint32_t index, const float *embedding,
+static void put(struct aw_workload_map *map, uint32_t index, const float *embedding,
                 const struct aw_embed_from *from)
 {
-    struct seat *seat = &atlas->seat[index];
+    struct seat *seat = &map->seat[index];
     struct aw_known_apps_place place;
-    aw_known_apps_place(atlas->known, embedding, AW_WORKLOAD_MAP_NEAR, &place);
-    compare(atlas, index, embedding);
-    pthread_mutex_lock(&atlas->lock);
-    memcpy(atlas->embedding + (size_t)index * atlas->dim, embedding, atlas->dim * sizeof(float));
+    aw_known_apps_place(map->known, embedding, AW_WORKLOAD_MAP_NEAR, &place);
+    compare(map, index, embedding);
+    pthread_mutex_lock(&map->lock);
+    memcpy(map->embedding + (size_t)index * map->dim, embedding, map->dim * sizeof(float));
     seat->there = true;
     seat->episodes = from->episodes;
     seat->by_fallback = from->by_fallback;
@@ -230,88 +230,88 @@ static void put(struct aw_workload_map *atlas, uint32_t index, const float *embe
     seat->known_count = place.count;
     for (uint32_t k = 0; k < place.count; k++)
         seat->known[k] = (struct near){place.index[k], place.similarity[k]};
-    list_fill(atlas, seat);
-    for (uint32_t i = 0; i < atlas->count; i++)
-        if (!isnan(atlas->similarity[i]))
-            list_hear(&atlas->seat[i], index, atlas->similarity[i]);
-    pthread_mutex_unlock(&atlas->lock);
+    list_fill(map, seat);
+    for (uint32_t i = 0; i < map->count; i++)
+        if (!isnan(map->similarity[i]))
+            list_hear(&map->seat[i], index, map->similarity[i]);
+    pthread_mutex_unlock(&map->lock);
 }
 
-static void trouble_tell(struct aw_workload_map *atlas, const char *text)
+static void trouble_tell(struct aw_workload_map *map, const char *text)
 {
-    if (strcmp(atlas->trouble, text) == 0)
+    if (strcmp(map->trouble, text) == 0)
         return;
-    pthread_mutex_lock(&atlas->lock);
-    snprintf(atlas->trouble, sizeof atlas->trouble, "%s", text);
-    pthread_mutex_unlock(&atlas->lock);
+    pthread_mutex_lock(&map->lock);
+    snprintf(map->trouble, sizeof map->trouble, "%s", text);
+    pthread_mutex_unlock(&map->lock);
 }
 
 /* Returns whether it has moved. */
-static bool look(struct aw_workload_map *atlas, uint32_t index, int64_t now_us)
+static bool look(struct aw_workload_map *map, uint32_t index, int64_t now_us)
 {
-    struct seat *seat = &atlas->seat[index];
-    const uint32_t told = atomic_load_explicit(&atlas->told[index], memory_order_relaxed);
+    struct seat *seat = &map->seat[index];
+    const uint32_t told = atomic_load_explicit(&map->told[index], memory_order_relaxed);
     const int64_t after = seat->there && seat->by_fallback ? (int64_t)seat->newest : AW_EMBED_ALL;
     struct aw_embed_from from = {0};
     float embedding[AW_EMBED_DIM_MAX];
     struct aw_diag diag = {0};
     enum aw_err err = AW_OK;
-    if (!atlas->store.ops)
-        err = aw_store_open(&atlas->store, atlas->url,
-                            &(struct aw_store_options){.read_only = true}, atlas->alloc, &diag);
-    err = err ? err : aw_embed_gather(atlas->embed, &atlas->store, seat->name, after, &from, &diag);
-    if (!err && from.episodes > 0 && (err = aw_embed_make(atlas->embed, embedding)))
+    if (!map->store.ops)
+        err = aw_store_open(&map->store, map->url, &(struct aw_store_options){.read_only = true},
+                            map->alloc, &diag);
+    err = err ? err : aw_embed_gather(map->embed, &map->store, seat->name, after, &from, &diag);
+    if (!err && from.episodes > 0 && (err = aw_embed_make(map->embed, embedding)))
         aw_fail(&diag, err, "no embedding of %s: %s", seat->name, aw_err_text(err));
     seat->next_us = now_us + (err ? RETRY_US : AW_WORKLOAD_MAP_AGAIN_US);
     if (err == AW_ERR_NODATA)
         return false;
-    trouble_tell(atlas, err ? diag.text : "");
+    trouble_tell(map, err ? diag.text : "");
     if (err == AW_ERR_FORMAT || err == AW_ERR_DIVERGED) {
         seat->told = told; /* reading the same again does not help */
         return false;
     }
     if (err) {
-        aw_store_close(&atlas->store);
+        aw_store_close(&map->store);
         return false;
     }
     seat->told = told;
     seat->newest = from.newest;
     if (from.episodes > 0)
-        put(atlas, index, embedding, &from);
+        put(map, index, embedding, &from);
     return from.episodes > 0;
 }
 
-static bool is_due(const struct aw_workload_map *atlas, uint32_t index, int64_t now_us)
+static bool is_due(const struct aw_workload_map *map, uint32_t index, int64_t now_us)
 {
-    const struct seat *seat = &atlas->seat[index];
+    const struct seat *seat = &map->seat[index];
     return !seat->left_out && now_us >= seat->next_us &&
-           atomic_load_explicit(&atlas->told[index], memory_order_relaxed) != seat->told;
+           atomic_load_explicit(&map->told[index], memory_order_relaxed) != seat->told;
 }
 
-uint32_t aw_workload_map_work(struct aw_workload_map *atlas, int64_t now_us, uint32_t most)
+uint32_t aw_workload_map_work(struct aw_workload_map *map, int64_t now_us, uint32_t most)
 {
     uint32_t done = 0;
     bool moved = false;
-    for (uint32_t n = 0; n < atlas->count && done < most; n++) {
-        const uint32_t index = atlas->cursor;
-        atlas->cursor = index + 1 < atlas->count ? index + 1 : 0; /* all get their turn */
-        if (is_due(atlas, index, now_us)) {
-            moved |= look(atlas, index, now_us);
+    for (uint32_t n = 0; n < map->count && done < most; n++) {
+        const uint32_t index = map->cursor;
+        map->cursor = index + 1 < map->count ? index + 1 : 0; /* all get their turn */
+        if (is_due(map, index, now_us)) {
+            moved |= look(map, index, now_us);
             done++;
         }
     }
-    for (uint32_t i = 0; i < atlas->count && done < most; i++) {
-        struct seat *seat = &atlas->seat[i];
+    for (uint32_t i = 0; i < map->count && done < most; i++) {
+        struct seat *seat = &map->seat[i];
         if (!seat->stale)
             continue;
-        compare(atlas, i, embedding_of(atlas, i));
-        pthread_mutex_lock(&atlas->lock);
-        list_fill(atlas, seat);
-        pthread_mutex_unlock(&atlas->lock);
+        compare(map, i, embedding_of(map, i));
+        pthread_mutex_lock(&map->lock);
+        list_fill(map, seat);
+        pthread_mutex_unlock(&map->lock);
         done++;
     }
-    if (moved && !atlas->of_known)
-        axes_follow(atlas);
+    if (moved && !map->of_known)
+        axes_follow(map);
     return done;
 }
 
@@ -327,7 +327,7 @@ static struct aw_workload_map_guess guess_of(const struct aw_known_apps_line *li
 }
 
 /* Known ones and workloads in one list, the nearest first. */
-static void near_merge(const struct aw_workload_map *atlas, const struct seat *seat,
+static void near_merge(const struct aw_workload_map *map, const struct seat *seat,
                        struct aw_workload_map_point *ret)
 {
     uint32_t k = 0, p = 0;
@@ -337,19 +337,19 @@ static void near_merge(const struct aw_workload_map *atlas, const struct seat *s
             (k < seat->known_count && seat->known[k].similarity > seat->peer[p].similarity);
         const struct near *next = known ? &seat->known[k++] : &seat->peer[p++];
         ret->near[ret->near_count] = (struct aw_workload_map_near){
-            .name = known ? atlas->known->name[next->index] : atlas->seat[next->index].name,
+            .name = known ? map->known->name[next->index] : map->seat[next->index].name,
             .similarity = next->similarity,
             .known = known,
         };
     }
 }
 
-static void point_fill(const struct aw_workload_map *atlas, uint32_t index,
+static void point_fill(const struct aw_workload_map *map, uint32_t index,
                        struct aw_workload_map_point *ret)
 {
-    const struct seat *seat = &atlas->seat[index];
+    const struct seat *seat = &map->seat[index];
     double at[2];
-    aw_axes_place(&atlas->axes, embedding_of(atlas, index), at);
+    aw_axes_place(&map->axes, embedding_of(map, index), at);
     *ret = (struct aw_workload_map_point){
         .name = seat->name,
         .x = at[0],
@@ -359,54 +359,54 @@ static void point_fill(const struct aw_workload_map *atlas, uint32_t index,
         .by_fallback = seat->by_fallback,
         .odd = seat->odd,
         .quantile = seat->quantile,
-        .drop = guess_of(&atlas->known->drop, seat),
-        .adapt = guess_of(&atlas->known->episodes, seat),
+        .drop = guess_of(&map->known->drop, seat),
+        .adapt = guess_of(&map->known->episodes, seat),
     };
-    near_merge(atlas, seat, ret);
+    near_merge(map, seat, ret);
 }
 
-static void dots_fill(const struct aw_workload_map *atlas, struct aw_workload_map_view *view)
+static void dots_fill(const struct aw_workload_map *map, struct aw_workload_map_view *view)
 {
     for (uint32_t i = 0; i < view->dot_count; i++) {
         const uint32_t k = (uint32_t)((uint64_t)i * view->known_count / view->dot_count);
         double at[2];
-        aw_axes_place(&atlas->axes, atlas->known->embedding + (size_t)k * atlas->dim, at);
-        view->dots[i] = (struct aw_workload_map_dot){atlas->known->name[k], at[0], at[1]};
+        aw_axes_place(&map->axes, map->known->embedding + (size_t)k * map->dim, at);
+        view->dots[i] = (struct aw_workload_map_dot){map->known->name[k], at[0], at[1]};
     }
 }
 
-enum aw_err aw_workload_map_view(struct aw_workload_map *atlas, const struct aw_alloc *alloc,
+enum aw_err aw_workload_map_view(struct aw_workload_map *map, const struct aw_alloc *alloc,
                                  struct aw_workload_map_view *ret_view)
 {
     struct aw_workload_map_view *view = ret_view;
-    const uint32_t known = atlas->known->count;
+    const uint32_t known = map->known->count;
     *view = (struct aw_workload_map_view){
-        .dim = atlas->dim,
-        .checksum = aw_embed_checksum(atlas->embed),
-        .of_known = atlas->of_known,
+        .dim = map->dim,
+        .checksum = aw_embed_checksum(map->embed),
+        .of_known = map->of_known,
         .known_count = known,
         .dot_count = known < AW_WORKLOAD_MAP_KNOWN_MAX ? known : AW_WORKLOAD_MAP_KNOWN_MAX,
     };
-    view->points = aw_alloc_new(alloc, atlas->count, sizeof *view->points);
+    view->points = aw_alloc_new(alloc, map->count, sizeof *view->points);
     view->dots = aw_alloc_new(alloc, view->dot_count, sizeof *view->dots);
     if (!view->points || !view->dots) {
         aw_workload_map_view_deinit(view, alloc);
         return AW_ERR_NOMEM;
     }
-    pthread_mutex_lock(&atlas->lock);
+    pthread_mutex_lock(&map->lock);
     for (uint32_t k = 0; k < 2; k++)
-        view->share[k] = atlas->axes.share[k];
-    for (uint32_t i = 0; i < atlas->count; i++) {
-        if (atlas->seat[i].there)
-            point_fill(atlas, i, &view->points[view->count++]);
-        else if (atlas->seat[i].left_out)
+        view->share[k] = map->axes.share[k];
+    for (uint32_t i = 0; i < map->count; i++) {
+        if (map->seat[i].there)
+            point_fill(map, i, &view->points[view->count++]);
+        else if (map->seat[i].left_out)
             view->left_out++;
         else
             view->waiting++;
     }
-    dots_fill(atlas, view);
-    memcpy(view->trouble, atlas->trouble, sizeof view->trouble);
-    pthread_mutex_unlock(&atlas->lock);
+    dots_fill(map, view);
+    memcpy(view->trouble, map->trouble, sizeof view->trouble);
+    pthread_mutex_unlock(&map->lock);
     return AW_OK;
 }
 
@@ -417,18 +417,18 @@ void aw_workload_map_view_deinit(struct aw_workload_map_view *view, const struct
     *view = (struct aw_workload_map_view){0};
 }
 
-enum aw_err aw_workload_map_one(struct aw_workload_map *atlas, const char *name,
+enum aw_err aw_workload_map_one(struct aw_workload_map *map, const char *name,
                                 struct aw_workload_map_point *ret_point)
 {
     enum aw_err err = AW_ERR_NOTFOUND;
-    for (uint32_t i = 0; i < atlas->count && err == AW_ERR_NOTFOUND; i++) {
-        if (strcmp(atlas->seat[i].name, name) != 0)
+    for (uint32_t i = 0; i < map->count && err == AW_ERR_NOTFOUND; i++) {
+        if (strcmp(map->seat[i].name, name) != 0)
             continue;
-        pthread_mutex_lock(&atlas->lock);
-        err = atlas->seat[i].there ? AW_OK : AW_ERR_NODATA;
+        pthread_mutex_lock(&map->lock);
+        err = map->seat[i].there ? AW_OK : AW_ERR_NODATA;
         if (!err)
-            point_fill(atlas, i, ret_point);
-        pthread_mutex_unlock(&atlas->lock);
+            point_fill(map, i, ret_point);
+        pthread_mutex_unlock(&map->lock);
     }
     return err;
 }

@@ -14,7 +14,7 @@
  * workload are kept exactly: when one moves, the list of every other is looked at, and a list that
  * may miss a neighbour is made anew.
  *
- * The trap: an embedding is of the model that made it. All workloads of an atlas are read by one.
+ * The trap: an embedding is of the model that made it. All workloads of a map are read by one.
  */
 #ifndef AW_PRETRAIN_WORKLOAD_MAP_H
 #define AW_PRETRAIN_WORKLOAD_MAP_H
@@ -94,26 +94,26 @@ struct aw_workload_map; /* opaque */
 /* As aw_embed_open; AW_ERR_LIMIT: too many workloads. */
 AW_NODISCARD enum aw_err aw_workload_map_new(const struct aw_workload_map_config *config,
                                              const struct aw_alloc *alloc,
-                                             struct aw_workload_map **ret_atlas,
+                                             struct aw_workload_map **ret_map,
                                              struct aw_diag *diag);
-void aw_workload_map_free(struct aw_workload_map *atlas); /* NULL is a no-op */
+void aw_workload_map_free(struct aw_workload_map *map); /* NULL is a no-op */
 
 /* Workload `index` has finished so many episodes by now. */
-void aw_workload_map_tell(struct aw_workload_map *atlas, uint32_t index, uint32_t episodes);
+void aw_workload_map_tell(struct aw_workload_map *map, uint32_t index, uint32_t episodes);
 
 /* Looks at up to `most` workloads that have finished an episode since they were looked at, none
  * again before AW_WORKLOAD_MAP_AGAIN_US. Returns how many it looked at; 0: there is nothing to do
  * now. The view says when a store cannot be read; it is tried again. */
-uint32_t aw_workload_map_work(struct aw_workload_map *atlas, int64_t now_us, uint32_t most);
+uint32_t aw_workload_map_work(struct aw_workload_map *map, int64_t now_us, uint32_t most);
 
 /* A copy of everything. AW_ERR_NOMEM: `ret_view` is zeroed. */
-AW_NODISCARD enum aw_err aw_workload_map_view(struct aw_workload_map *atlas,
+AW_NODISCARD enum aw_err aw_workload_map_view(struct aw_workload_map *map,
                                               const struct aw_alloc *alloc,
                                               struct aw_workload_map_view *ret_view);
 void aw_workload_map_view_deinit(struct aw_workload_map_view *view, const struct aw_alloc *alloc);
 /* One workload. AW_ERR_NODATA: it has no embedding yet. AW_ERR_NOTFOUND: no workload of this
  * name. */
-AW_NODISCARD enum aw_err aw_workload_map_one(struct aw_workload_map *atlas, const char *name,
+AW_NODISCARD enum aw_err aw_workload_map_one(struct aw_workload_map *map, const char *name,
                                              struct aw_workload_map_point *ret_point);
 
 #endif

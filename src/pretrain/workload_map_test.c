@@ -17,17 +17,17 @@
 
 static const char *const names[COUNT] = {"a", "b", "c", "d", "e", "f", "g", "h", "i"};
 
-static struct aw_workload_map *open_atlas(const struct embed_world *w, uint32_t left_out)
+static struct aw_workload_map *open_map(const struct embed_world *w, uint32_t left_out)
 {
     struct aw_workload_map_workload workloads[COUNT];
-    struct aw_workload_map *atlas = NULL;
+    struct aw_workload_map *map = NULL;
     struct aw_diag diag = {0};
     for (uint32_t i = 0; i < COUNT; i++)
         workloads[i] = (struct aw_workload_map_workload){names[i], i == left_out};
     if (aw_workload_map_new(&(struct aw_workload_map_config){w->model, w->url, workloads, COUNT},
-                            NULL, &atlas, &diag))
+                            NULL, &map, &diag))
         fail_msg("%s", diag.text);
-    return atlas;
+    return map;
 }
 
 static const struct aw_workload_map_point *point_of(const struct aw_workload_map_view *view,
@@ -46,26 +46,26 @@ static void a_workload_appears_once_its_first_episode_is_told(void **state)
     struct aw_workload_map_view view;
     struct aw_workload_map_point one;
     embed_world_open(&w, AW_BUNDLE_LATEST, 40);
-    struct aw_workload_map *atlas = open_atlas(&w, 2);
-    assert_int_equal(aw_workload_map_work(atlas, 0, EVERYONE), 0);
-    assert_ok(aw_workload_map_view(atlas, NULL, &view));
+    struct aw_workload_map *map = open_map(&w, 2);
+    assert_int_equal(aw_workload_map_work(map, 0, EVERYONE), 0);
+    assert_ok(aw_workload_map_view(map, NULL, &view));
     assert_int_equal(view.count, 0);
     assert_int_equal(view.waiting, COUNT - 1);
     assert_int_equal(view.left_out, 1);
     assert_int_equal(view.dot_count, 40);
     assert_true(view.of_known && view.share[0] >= view.share[1] && view.share[1] > 0);
     aw_workload_map_view_deinit(&view, NULL);
-    assert_int_equal(aw_workload_map_one(atlas, "b", &one), AW_ERR_NODATA);
-    assert_int_equal(aw_workload_map_one(atlas, "nobody", &one), AW_ERR_NOTFOUND);
+    assert_int_equal(aw_workload_map_one(map, "b", &one), AW_ERR_NODATA);
+    assert_int_equal(aw_workload_map_one(map, "nobody", &one), AW_ERR_NOTFOUND);
 
-    aw_workload_map_tell(atlas, 1, 1); /* before its last row is kept */
-    aw_workload_map_tell(atlas, 2, 1); /* has no place here */
-    assert_int_equal(aw_workload_map_work(atlas, 0, EVERYONE), 1);
-    assert_int_equal(aw_workload_map_one(atlas, "b", &one), AW_ERR_NODATA);
+    aw_workload_map_tell(map, 1, 1); /* before its last row is kept */
+    aw_workload_map_tell(map, 2, 1); /* has no place here */
+    assert_int_equal(aw_workload_map_work(map, 0, EVERYONE), 1);
+    assert_int_equal(aw_workload_map_one(map, "b", &one), AW_ERR_NODATA);
     episode_write(&w, "b", 0, 1, ALONE, NULL);
     episode_write(&w, "c", 0, 1, ALONE, NULL);
-    assert_int_equal(aw_workload_map_work(atlas, AFTER, EVERYONE), 1);
-    assert_ok(aw_workload_map_one(atlas, "b", &one));
+    assert_int_equal(aw_workload_map_work(map, AFTER, EVERYONE), 1);
+    assert_ok(aw_workload_map_one(map, "b", &one));
     assert_string_equal(one.name, "b");
     assert_int_equal(one.episodes, 1);
     assert_true(one.by_fallback && one.quantile >= 0 && isfinite(one.x) && isfinite(one.y));
@@ -74,13 +74,13 @@ static void a_workload_appears_once_its_first_episode_is_told(void **state)
     assert_close(one.drop.value, 1.5 - one.near[0].similarity, 1e-9);
     assert_close(one.drop.deviation, 0.25, 1e-9);
     assert_true(isnan(one.adapt.value)); /* the model does not say */
-    assert_int_equal(aw_workload_map_work(atlas, 2 * AFTER, EVERYONE), 0);
-    aw_workload_map_free(atlas);
+    assert_int_equal(aw_workload_map_work(map, 2 * AFTER, EVERYONE), 0);
+    aw_workload_map_free(map);
     embed_world_close(&w);
 }
 
 /* Every list against one that is made the slow way, from the embeddings of the store. */
-static void assert_lists_exact(const struct embed_world *w, struct aw_workload_map *atlas)
+static void assert_lists_exact(const struct embed_world *w, struct aw_workload_map *map)
 {
     float embedding[COUNT][AW_EMBED_DIM_MAX];
     struct aw_embed *embed = NULL;
@@ -94,7 +94,7 @@ static void assert_lists_exact(const struct embed_world *w, struct aw_workload_m
         assert_ok(aw_embed_gather(embed, &store, names[i], AW_EMBED_ALL, &from, NULL));
         assert_ok(aw_embed_make(embed, embedding[i]));
     }
-    assert_ok(aw_workload_map_view(atlas, NULL, &view));
+    assert_ok(aw_workload_map_view(map, NULL, &view));
     assert_int_equal(view.count, COUNT);
     for (uint32_t i = 0; i < COUNT; i++) {
         const struct aw_workload_map_point *point = point_of(&view, names[i]);
@@ -128,7 +128,7 @@ static void who_is_nearest_is_kept_exactly_while_everybody_moves(void **state)
     (void)state;
     struct embed_world w;
     embed_world_open(&w, AW_BUNDLE_LATEST, 40);
-    struct aw_workload_map *atlas = open_atlas(&w, COUNT);
+    struct aw_workload_map *map = open_map(&w, COUNT);
     struct aw_rng rng;
     aw_rng_init(&rng, 5, 0);
     uint32_t episodes[COUNT] = {0};
@@ -138,13 +138,13 @@ static void who_is_nearest_is_kept_exactly_while_everybody_moves(void **state)
             if (round > 0 && aw_rng_uniform(&rng, 0, 1) < 0.6)
                 continue;
             episode_write(&w, names[i], episodes[i]++, aw_rng_u64(&rng), ALONE, NULL);
-            aw_workload_map_tell(atlas, i, episodes[i]);
+            aw_workload_map_tell(map, i, episodes[i]);
         }
-        for (now += AFTER; aw_workload_map_work(atlas, now, 2) > 0;)
+        for (now += AFTER; aw_workload_map_work(map, now, 2) > 0;)
             ; /* in small pieces, to the end */
-        assert_lists_exact(&w, atlas);
+        assert_lists_exact(&w, map);
     }
-    aw_workload_map_free(atlas);
+    aw_workload_map_free(map);
     embed_world_close(&w);
 }
 
@@ -154,21 +154,21 @@ static void work_stops_after_what_it_was_asked_for_and_all_get_their_turn(void *
     struct embed_world w;
     struct aw_workload_map_view view;
     embed_world_open(&w, AW_BUNDLE_LATEST, 0);
-    struct aw_workload_map *atlas = open_atlas(&w, COUNT);
+    struct aw_workload_map *map = open_map(&w, COUNT);
     for (uint32_t i = 0; i < COUNT; i++) {
         episode_write(&w, names[i], 0, i, ALONE, NULL);
-        aw_workload_map_tell(atlas, i, 1);
+        aw_workload_map_tell(map, i, 1);
     }
     for (uint32_t done = 1; done <= COUNT; done++) {
-        aw_workload_map_tell(atlas, 0, done); /* the first is always in a hurry */
-        assert_int_equal(aw_workload_map_work(atlas, 0, 1), 1);
-        assert_ok(aw_workload_map_view(atlas, NULL, &view));
+        aw_workload_map_tell(map, 0, done); /* the first is always in a hurry */
+        assert_int_equal(aw_workload_map_work(map, 0, 1), 1);
+        assert_ok(aw_workload_map_view(map, NULL, &view));
         assert_int_equal(view.count, done);
         assert_int_equal(view.waiting, COUNT - done);
         aw_workload_map_view_deinit(&view, NULL);
     }
     /* nobody is known: the map is that of the workloads themselves */
-    assert_ok(aw_workload_map_view(atlas, NULL, &view));
+    assert_ok(aw_workload_map_view(map, NULL, &view));
     double middle = 0;
     for (uint32_t i = 0; i < COUNT; i++)
         middle += view.points[i].x / COUNT;
@@ -176,7 +176,7 @@ static void work_stops_after_what_it_was_asked_for_and_all_get_their_turn(void *
     assert_close(middle, 0, 1e-5);
     assert_true(isnan(view.points[0].quantile) && !view.points[0].odd);
     aw_workload_map_view_deinit(&view, NULL);
-    aw_workload_map_free(atlas);
+    aw_workload_map_free(map);
     embed_world_close(&w);
 }
 
@@ -193,24 +193,24 @@ static void a_store_that_cannot_be_read_is_told_and_tried_again(void **state)
     memcpy(url, w.url, sizeof url);
     snprintf(elsewhere, sizeof elsewhere, "%s.away", w.url);
     assert_int_equal(rename(url, elsewhere), 0);
-    struct aw_workload_map *atlas = open_atlas(&w, COUNT);
-    aw_workload_map_tell(atlas, 0, 1);
-    assert_int_equal(aw_workload_map_work(atlas, 0, EVERYONE), 1);
-    assert_ok(aw_workload_map_view(atlas, NULL, &view));
+    struct aw_workload_map *map = open_map(&w, COUNT);
+    aw_workload_map_tell(map, 0, 1);
+    assert_int_equal(aw_workload_map_work(map, 0, EVERYONE), 1);
+    assert_ok(aw_workload_map_view(map, NULL, &view));
     assert_true(view.count == 0 && view.trouble[0]);
     aw_workload_map_view_deinit(&view, NULL);
     assert_int_equal(rename(elsewhere, url), 0);
-    assert_int_equal(aw_workload_map_work(atlas, AFTER, EVERYONE), 1);
-    assert_ok(aw_workload_map_one(atlas, "a", &one));
-    assert_ok(aw_workload_map_view(atlas, NULL, &view));
+    assert_int_equal(aw_workload_map_work(map, AFTER, EVERYONE), 1);
+    assert_ok(aw_workload_map_one(map, "a", &one));
+    assert_ok(aw_workload_map_view(map, NULL, &view));
     assert_string_equal(view.trouble, "");
     aw_workload_map_view_deinit(&view, NULL);
-    aw_workload_map_free(atlas);
+    aw_workload_map_free(map);
     embed_world_close(&w);
 }
 
 struct onlooker {
-    struct aw_workload_map *atlas;
+    struct aw_workload_map *map;
     _Atomic bool stop;
     uint32_t looks;
 };
@@ -221,12 +221,12 @@ static void *look_on(void *ctx)
     while (!o->stop || o->looks == 0) {
         struct aw_workload_map_view view;
         struct aw_workload_map_point one;
-        if (aw_workload_map_view(o->atlas, NULL, &view))
+        if (aw_workload_map_view(o->map, NULL, &view))
             break;
         for (uint32_t i = 0; i < view.count; i++)
             if (view.points[i].episodes == 0 || view.points[i].near_count == 0)
                 return NULL; /* half made: looks stays what it was */
-        (void)!aw_workload_map_one(o->atlas, "a", &one);
+        (void)!aw_workload_map_one(o->map, "a", &one);
         aw_workload_map_view_deinit(&view, NULL);
         o->looks++;
     }
@@ -238,7 +238,7 @@ static void others_may_look_and_tell_while_it_works(void **state)
     (void)state;
     struct embed_world w;
     embed_world_open(&w, AW_BUNDLE_LATEST, 10);
-    struct onlooker o = {.atlas = open_atlas(&w, COUNT)};
+    struct onlooker o = {.map = open_map(&w, COUNT)};
     pthread_t thread;
     void *result = NULL;
     for (uint32_t e = 0; e < 5; e++)
@@ -247,15 +247,15 @@ static void others_may_look_and_tell_while_it_works(void **state)
     assert_int_equal(pthread_create(&thread, NULL, look_on, &o), 0);
     for (uint32_t e = 1; e < 30; e++) {
         for (uint32_t i = 0; i < COUNT; i++)
-            aw_workload_map_tell(o.atlas, i, e);
-        while (aw_workload_map_work(o.atlas, (int64_t)e * AFTER, 3) > 0)
+            aw_workload_map_tell(o.map, i, e);
+        while (aw_workload_map_work(o.map, (int64_t)e * AFTER, 3) > 0)
             ;
     }
     o.stop = true;
     pthread_join(thread, &result);
     assert_ptr_equal(result, &o);
     assert_true(o.looks > 0);
-    aw_workload_map_free(o.atlas);
+    aw_workload_map_free(o.map);
     embed_world_close(&w);
 }
 
@@ -268,13 +268,13 @@ static void making_survives_every_failed_allocation(void **state)
     enum aw_err err = AW_ERR_NOMEM;
     for (uint64_t n = 0; err; n++) {
         struct aw_alloc_counting counting;
-        struct aw_workload_map *atlas = NULL;
+        struct aw_workload_map *map = NULL;
         aw_alloc_counting_init(&counting);
         counting.fail_after = n;
         err = aw_workload_map_new(&(struct aw_workload_map_config){w.model, w.url, &one, 1},
-                                  &counting.alloc, &atlas, NULL);
+                                  &counting.alloc, &map, NULL);
         assert_true(err == AW_OK || err == AW_ERR_NOMEM);
-        aw_workload_map_free(atlas);
+        aw_workload_map_free(map);
         assert_true(counting.alloc_count == counting.free_count);
         assert_true(n < 1000);
     }

@@ -1,9 +1,10 @@
 /*
  * step.h - one step of any loop: look, score, propose, rails, apply, advance.
  *
- * The pilot of a workload, rehearsals on copies of it, environments for learners and hindsight all
- * take the same step. It is written here once, so that what is tried on a copy is treated as
- * production treats it: the same rails, the same SLO, and nothing changed that is not controlled.
+ * The pilot of a workload, rehearsals on copies of it, environments for learners and
+ * counterfactuals all take the same step. It is written here once, so that what is tried on a copy
+ * is treated as production treats it: the same rails, the same SLO, and nothing changed that is not
+ * controlled.
  *
  *   look -> reading, score -> (the caller proposes) -> input -> rails -> apply -> advance
  *

@@ -271,8 +271,8 @@ static void clamp_to_bounds(struct aw_counterfactual *h)
 
 enum aw_err aw_counterfactual_new(const struct aw_counterfactual_config *config,
                                   const struct aw_counterfactual_step *steps, uint32_t count,
-                                  const struct aw_alloc *alloc,
-                                  struct aw_counterfactual **ret_hindsight, struct aw_diag *diag)
+                                  const struct aw_alloc *alloc, struct aw_counterfactual **ret,
+                                  struct aw_diag *diag)
 {
     AW_ASSERT(config->copies >= 1 && config->copies <= AW_COUNTERFACTUAL_COPIES_MAX);
     if (count < AW_COUNTERFACTUAL_STEPS_MIN || config->score_from + UNSCORED >= count)
@@ -319,7 +319,7 @@ enum aw_err aw_counterfactual_new(const struct aw_counterfactual_config *config,
         aw_counterfactual_free(h);
         return err;
     }
-    *ret_hindsight = h;
+    *ret = h;
     return AW_OK;
 }
 

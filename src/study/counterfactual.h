@@ -57,9 +57,9 @@ struct aw_counterfactual; /* opaque */
 AW_NODISCARD enum aw_err aw_counterfactual_new(const struct aw_counterfactual_config *config,
                                                const struct aw_counterfactual_step *steps,
                                                uint32_t count, const struct aw_alloc *alloc,
-                                               struct aw_counterfactual **ret_hindsight,
+                                               struct aw_counterfactual **ret,
                                                struct aw_diag *diag);
-void aw_counterfactual_free(struct aw_counterfactual *hindsight); /* NULL is a no-op */
+void aw_counterfactual_free(struct aw_counterfactual *counterfactual); /* NULL is a no-op */
 
 /* What decides in a play. */
 enum aw_counterfactual_kind {
@@ -98,14 +98,14 @@ struct aw_counterfactual_result {
 
 /* `points` has room for one per step, or is NULL. AW_ERR_CONFIG: a policy whose settings cannot
  * work together. */
-AW_NODISCARD enum aw_err aw_counterfactual_play(struct aw_counterfactual *hindsight,
+AW_NODISCARD enum aw_err aw_counterfactual_play(struct aw_counterfactual *counterfactual,
                                                 const struct aw_counterfactual_player *player,
                                                 struct aw_counterfactual_point *points,
                                                 struct aw_counterfactual_result *ret,
                                                 struct aw_diag *diag);
 
 /* Nine numbers sought on copies of the steps before `score_from`, as a workload seeks its own. */
-AW_NODISCARD enum aw_err aw_counterfactual_search(struct aw_counterfactual *hindsight,
+AW_NODISCARD enum aw_err aw_counterfactual_search(struct aw_counterfactual *counterfactual,
                                                   struct aw_capacity_rule *ret_rule,
                                                   struct aw_diag *diag);
 

@@ -136,24 +136,24 @@ static struct day *the_day(void)
     return &day;
 }
 
-static struct aw_counterfactual *hindsight_of(struct day *day, uint32_t copies, uint64_t seed)
+static struct aw_counterfactual *counterfactual_of(struct day *day, uint32_t copies, uint64_t seed)
 {
-    struct aw_counterfactual *hindsight = NULL;
+    struct aw_counterfactual *counterfactual = NULL;
     const struct aw_counterfactual_config config = {
         .pilot = &day->pilot, .copies = copies, .seed = seed};
-    assert_ok(aw_counterfactual_new(&config, day->step, STEPS, NULL, &hindsight, NULL));
-    return hindsight;
+    assert_ok(aw_counterfactual_new(&config, day->step, STEPS, NULL, &counterfactual, NULL));
+    return counterfactual;
 }
 
 static void what_was_recorded_costs_on_the_copy_what_it_cost(void **state)
 {
     struct day *day = the_day();
-    struct aw_counterfactual *hindsight = hindsight_of(day, 2, 1);
+    struct aw_counterfactual *counterfactual = counterfactual_of(day, 2, 1);
     struct aw_counterfactual_result result;
     static struct aw_counterfactual_point points[STEPS];
     const struct aw_counterfactual_player recorded = {.kind = AW_COUNTERFACTUAL_RECORDED};
     (void)state;
-    assert_ok(aw_counterfactual_play(hindsight, &recorded, points, &result, NULL));
+    assert_ok(aw_counterfactual_play(counterfactual, &recorded, points, &result, NULL));
     assert_true(fabs(result.cost_per_hour / day->cost_per_hour - 1) < 0.02);
     assert_true(fabs(result.violation_share - day->violation_share) < 0.03);
     assert_true(result.off < 0.15); /* of ln p99: within about a seventh */
@@ -161,7 +161,7 @@ static void what_was_recorded_costs_on_the_copy_what_it_cost(void **state)
     assert_int_equal(result.scored, STEPS - 8);
     for (uint32_t t = 1; t < STEPS; t++)
         assert_int_equal(points[t].replicas, day->step[t].replicas);
-    aw_counterfactual_free(hindsight);
+    aw_counterfactual_free(counterfactual);
 }
 
 /* Rows have the one latency that the SLO speaks of: here the median. */
@@ -182,27 +182,27 @@ static void a_record_of_medians_is_played_again_as_one(void **state)
 static void who_asks_for_more_pays_more_and_for_less_misses_more(void **state)
 {
     struct day *day = the_day();
-    struct aw_counterfactual *hindsight = hindsight_of(day, 1, 1);
+    struct aw_counterfactual *counterfactual = counterfactual_of(day, 1, 1);
     struct aw_counterfactual_result recorded, lazy, eager;
     struct aw_fallback_settings hpa;
     (void)state;
     aw_conf_defaults(aw_fallback_fields, &hpa);
     hpa.kind = AW_FALLBACK_HPA;
     assert_ok(aw_counterfactual_play(
-        hindsight, &(struct aw_counterfactual_player){.kind = AW_COUNTERFACTUAL_RECORDED}, NULL,
-        &recorded, NULL));
+        counterfactual, &(struct aw_counterfactual_player){.kind = AW_COUNTERFACTUAL_RECORDED},
+        NULL, &recorded, NULL));
     hpa.hpa_target = 95;
     const struct aw_counterfactual_player player = {.kind = AW_COUNTERFACTUAL_POLICY,
                                                     .policy = &hpa};
-    assert_ok(aw_counterfactual_play(hindsight, &player, NULL, &lazy, NULL));
+    assert_ok(aw_counterfactual_play(counterfactual, &player, NULL, &lazy, NULL));
     hpa.hpa_target = 30;
-    assert_ok(aw_counterfactual_play(hindsight, &player, NULL, &eager, NULL));
+    assert_ok(aw_counterfactual_play(counterfactual, &player, NULL, &eager, NULL));
     assert_true(lazy.cost_per_hour < recorded.cost_per_hour);
     assert_true(lazy.violation_share > recorded.violation_share);
     assert_true(eager.cost_per_hour > recorded.cost_per_hour);
     assert_true(eager.violation_share <= recorded.violation_share + 0.005);
     assert_true(isnan(eager.off));
-    aw_counterfactual_free(hindsight);
+    aw_counterfactual_free(counterfactual);
 }
 
 static void the_same_rows_and_seed_give_the_same_bytes(void **state)
@@ -214,11 +214,11 @@ static void the_same_rows_and_seed_give_the_same_bytes(void **state)
     aw_conf_defaults(aw_fallback_fields, &policy);
     memset(result, 0, sizeof result);
     for (uint32_t i = 0; i < 2; i++) {
-        struct aw_counterfactual *hindsight = hindsight_of(day, 2, 9);
+        struct aw_counterfactual *counterfactual = counterfactual_of(day, 2, 9);
         const struct aw_counterfactual_player player = {.kind = AW_COUNTERFACTUAL_POLICY,
                                                         .policy = &policy};
-        assert_ok(aw_counterfactual_play(hindsight, &player, NULL, &result[i], NULL));
-        aw_counterfactual_free(hindsight);
+        assert_ok(aw_counterfactual_play(counterfactual, &player, NULL, &result[i], NULL));
+        aw_counterfactual_free(counterfactual);
     }
     assert_true(result[0].cost_per_hour == result[1].cost_per_hour);
     assert_true(result[0].violation_share == result[1].violation_share);
@@ -228,7 +228,7 @@ static void the_same_rows_and_seed_give_the_same_bytes(void **state)
 static void sizes_that_nobody_tried_are_counted(void **state)
 {
     struct day *day = the_day();
-    struct aw_counterfactual *hindsight = hindsight_of(day, 1, 1);
+    struct aw_counterfactual *counterfactual = counterfactual_of(day, 1, 1);
     struct aw_counterfactual_result result;
     struct aw_capacity_rule rule;
     (void)state;
@@ -236,42 +236,42 @@ static void sizes_that_nobody_tried_are_counted(void **state)
     rule.x[AW_CAPACITY_RULE_CPU] = 0.9; /* about three cores, where one was tried */
     const struct aw_counterfactual_player player = {.kind = AW_COUNTERFACTUAL_CAPACITY_RULE,
                                                     .rule = &rule};
-    assert_ok(aw_counterfactual_play(hindsight, &player, NULL, &result, NULL));
+    assert_ok(aw_counterfactual_play(counterfactual, &player, NULL, &result, NULL));
     assert_true(result.beyond > result.scored / 2);
-    aw_counterfactual_free(hindsight);
+    aw_counterfactual_free(counterfactual);
 }
 
 static void too_little_is_told_and_no_memory_leaves_nothing(void **state)
 {
     struct day *day = the_day();
-    struct aw_counterfactual *hindsight = NULL;
+    struct aw_counterfactual *counterfactual = NULL;
     struct aw_diag diag = {0};
     const struct aw_counterfactual_config config = {.pilot = &day->pilot, .copies = 1, .seed = 1};
     (void)state;
-    assert_int_equal(aw_counterfactual_new(&config, day->step, 20, NULL, &hindsight, &diag),
+    assert_int_equal(aw_counterfactual_new(&config, day->step, 20, NULL, &counterfactual, &diag),
                      AW_ERR_NODATA);
     assert_non_null(strstr(diag.text, "20 steps"));
     static struct aw_counterfactual_step blind[STEPS];
     memcpy(blind, day->step, sizeof blind);
     for (uint32_t t = 0; t < STEPS; t++)
         blind[t].latency_us_p99 = NAN;
-    assert_int_equal(aw_counterfactual_new(&config, blind, STEPS, NULL, &hindsight, &diag),
+    assert_int_equal(aw_counterfactual_new(&config, blind, STEPS, NULL, &counterfactual, &diag),
                      AW_ERR_NODATA);
-    assert_null(hindsight);
+    assert_null(counterfactual);
     struct aw_alloc_counting counting;
     for (uint64_t n = 0;; n++) {
         aw_alloc_counting_init(&counting);
         counting.fail_after = n;
         const enum aw_err err =
-            aw_counterfactual_new(&config, day->step, 200, &counting.alloc, &hindsight, NULL);
+            aw_counterfactual_new(&config, day->step, 200, &counting.alloc, &counterfactual, NULL);
         if (!err)
             break;
         assert_int_equal(err, AW_ERR_NOMEM);
-        assert_null(hindsight);
+        assert_null(counterfactual);
         assert_int_equal(counting.alloc_count, counting.free_count);
         assert_true(n < 100);
     }
-    aw_counterfactual_free(hindsight);
+    aw_counterfactual_free(counterfactual);
     assert_int_equal(counting.alloc_count, counting.free_count);
 }
 

@@ -102,11 +102,11 @@ void aw_api_agents(struct aw_api *api, struct aw_agent_exchange *exchange)
     pthread_rwlock_unlock(&api->gate);
 }
 
-void aw_api_map(struct aw_api *api, struct aw_workload_map *atlas, const char *model,
+void aw_api_map(struct aw_api *api, struct aw_workload_map *map, const char *model,
                 const char *missing)
 {
     pthread_rwlock_wrlock(&api->gate);
-    api->atlas = atlas;
+    api->map = map;
     snprintf(api->map_model, sizeof api->map_model, "%s", model);
     snprintf(api->map_missing, sizeof api->map_missing, "%s", missing);
     pthread_rwlock_unlock(&api->gate);

@@ -66,8 +66,7 @@ struct aw_api {
     int64_t started_us, started_mono_us;
     struct aw_recent watch;             /* what lately happened; a lock of its own */
     struct aw_agent_exchange *exchange; /* borrowed; behind the gate; NULL: no external agents */
-    struct aw_workload_map
-        *atlas; /* borrowed; behind the gate, as the two that follow; NULL: none */
+    struct aw_workload_map *map; /* borrowed; behind the gate, as the two that follow; NULL: none */
     char map_model[AW_API_MODEL_MAX];
     char map_missing[AW_DIAG_TEXT_MAX]; /* why there is no map */
 
@@ -95,9 +94,9 @@ void aw_api_wake(struct aw_api *api);
 /* Another desk takes the place of this one; NULL: requests get "try again". Returns when no thread
  * uses the old one any more. */
 void aw_api_switch(struct aw_api *api, struct aw_desk *desk);
-/* Where workloads lie, by the model of this name. `atlas` NULL: nowhere, for want of what `missing`
+/* Where workloads lie, by the model of this name. `map` NULL: nowhere, for want of what `missing`
  * says. Returns when no thread uses the former one any more. */
-void aw_api_map(struct aw_api *api, struct aw_workload_map *atlas, const char *model,
+void aw_api_map(struct aw_api *api, struct aw_workload_map *map, const char *model,
                 const char *missing);
 /* Where external agents come in; NULL: nowhere. Returns when no thread uses the former one any
  * more. */

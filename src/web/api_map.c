@@ -55,7 +55,7 @@ static void set_place(json_t *object, const struct aw_workload_map_point *point,
 json_t *aw__api_alike(const struct aw_api *api, const char *workload)
 {
     struct aw_workload_map_point point;
-    if (!api->atlas || aw_workload_map_one(api->atlas, workload, &point))
+    if (!api->map || aw_workload_map_one(api->map, workload, &point))
         return json_null();
     bool ok = true;
     json_t *object = json_object();
@@ -70,7 +70,7 @@ json_t *aw__api_alike(const struct aw_api *api, const char *workload)
  */
 
 /* Stages by index of the workload, as of the last tick; AW_STAGE_COUNT: not seen yet. The order of
- * workloads is the desk's, which is the atlas's too. NULL: no memory. */
+ * workloads is the desk's, which is the map's too. NULL: no memory. */
 static uint8_t *stages_of(struct aw_recent *watch, const struct aw_workload_map_view *view)
 {
     uint8_t *stage = malloc(view->count + 1u);
@@ -176,7 +176,7 @@ enum aw_err aw__api_get_embeddings(struct aw__api_call *call, struct aw_diag *di
 {
     struct aw_api *api = call->api;
     struct aw_workload_map_view view = {0};
-    if (!api->atlas) {
+    if (!api->map) {
         call->body = json_pack("{s:i, s:n, s:n, s:n, s:[], s:[], s:[], s:i, s:i, s:s}",
                                "dimensions", 0, "model", "projection", "projection_of", "explained",
                                "points", "known", "waiting", 0, "left_out", 0, "missing",
@@ -184,7 +184,7 @@ enum aw_err aw__api_get_embeddings(struct aw__api_call *call, struct aw_diag *di
         return call->body ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for the answer");
     }
     uint8_t *stage = NULL;
-    if (!aw_workload_map_view(api->atlas, NULL, &view) && (stage = stages_of(&api->watch, &view)))
+    if (!aw_workload_map_view(api->map, NULL, &view) && (stage = stages_of(&api->watch, &view)))
         call->body = map_json(api, &view, stage);
     free(stage);
     aw_workload_map_view_deinit(&view, NULL);

@@ -25,16 +25,16 @@ static json_t *at(const json_t *object, const char *key)
     return value;
 }
 
-static struct aw_workload_map *atlas_new(void)
+static struct aw_workload_map *map_new(void)
 {
     struct aw_workload_map_workload workloads[AW_API_TESTING_WORKLOADS];
-    struct aw_workload_map *atlas = NULL;
+    struct aw_workload_map *map = NULL;
     for (uint32_t i = 0; i < AW_API_TESTING_WORKLOADS; i++)
         workloads[i] = (struct aw_workload_map_workload){world.workload[i].pilot.name, i == 2};
     assert_ok(aw_workload_map_new(
         &(struct aw_workload_map_config){kept.model, kept.url, workloads, AW_API_TESTING_WORKLOADS},
-        NULL, &atlas, NULL));
-    return atlas;
+        NULL, &map, NULL));
+    return map;
 }
 
 static void a_daemon_without_a_model_says_what_is_missing(void **state)
@@ -58,8 +58,8 @@ static void the_map_shows_workloads_among_those_known(void **state)
     (void)state;
     aw_api_world_open_with(&world, AW_GUARD_OFF, false);
     embed_world_open(&kept, AW_BUNDLE_LATEST, 30);
-    struct aw_workload_map *atlas = atlas_new();
-    aw_api_map(&world.api, atlas, "default", "");
+    struct aw_workload_map *map = map_new();
+    aw_api_map(&world.api, map, "default", "");
     json_t *body = ask("/v1/embeddings");
     assert_string_equal(json_string_value(at(body, "missing")),
                         "no workload has finished an episode yet");
@@ -70,9 +70,9 @@ static void the_map_shows_workloads_among_those_known(void **state)
     aw_api_world_run(&world, 2);
     for (uint32_t i = 0; i < AW_API_TESTING_WORKLOADS; i++) {
         episode_write(&kept, world.workload[i].pilot.name, 0, i, EPISODE_STEPS, NULL);
-        aw_workload_map_tell(atlas, i, 1);
+        aw_workload_map_tell(map, i, 1);
     }
-    assert_int_equal(aw_workload_map_work(atlas, 0, 100), 2);
+    assert_int_equal(aw_workload_map_work(map, 0, 100), 2);
     body = ask("/v1/embeddings");
     assert_true(json_is_null(at(body, "missing")));
     assert_int_equal(json_integer_value(at(body, "dimensions")), 6);
@@ -115,7 +115,7 @@ static void the_map_shows_workloads_among_those_known(void **state)
     json_decref(body);
 
     aw_api_map(&world.api, NULL, "", "gone");
-    aw_workload_map_free(atlas);
+    aw_workload_map_free(map);
     body = ask("/v1/embeddings");
     assert_string_equal(json_string_value(at(body, "missing")), "gone");
     json_decref(body);
