@@ -172,11 +172,11 @@ static void a_record_of_medians_is_played_again_as_one(void **state)
     struct aw_counterfactual_result result;
     const struct aw_counterfactual_player recorded = {.kind = AW_COUNTERFACTUAL_RECORDED};
     day_live(&day, 0.5, 26000);
-    struct aw_counterfactual *hindsight = hindsight_of(&day, 2, 1);
-    assert_ok(aw_counterfactual_play(hindsight, &recorded, NULL, &result, NULL));
+    struct aw_counterfactual *counterfactual = counterfactual_of(&day, 2, 1);
+    assert_ok(aw_counterfactual_play(counterfactual, &recorded, NULL, &result, NULL));
     assert_true(result.off < 0.05); /* fitted as if they were p99s they are off by a third */
     assert_true(fabs(result.cost_per_hour / day.cost_per_hour - 1) < 0.02);
-    aw_counterfactual_free(hindsight);
+    aw_counterfactual_free(counterfactual);
 }
 
 static void who_asks_for_more_pays_more_and_for_less_misses_more(void **state)
