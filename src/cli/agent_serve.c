@@ -55,10 +55,11 @@ static enum aw_err decide(const struct policy *policy, const struct aw_agent_cli
                           float *ret_action, struct aw_diag *diag)
 {
     if (policy->train)
-        return aw_train_act(policy->train, event->obs, event->obs_dim, ret_action, AW_ACTION_DIM,
+        return aw_train_act(policy->train, event->obs, event->obs_dim, ret_action, event->act_dim,
                             diag);
-    memcpy(ret_action, policy->constant ? policy->action : event->fallback,
-           AW_ACTION_DIM * sizeof *ret_action);
+    memcpy(ret_action, event->fallback, event->act_dim * sizeof *ret_action);
+    if (policy->constant)
+        memcpy(ret_action, policy->action, sizeof policy->action);
     return AW_OK;
 }
 
@@ -70,7 +71,7 @@ static enum aw_err answer_all(const struct aw_call *run, struct aw_agent_client 
     const uint64_t steps = aw_args_number(run->args, "steps");
     while (steps == 0 || counts->states < steps) {
         struct aw_agent_client_event event;
-        float action[AW_ACTION_DIM];
+        float action[AW_ACTION_MAX];
         enum aw_err err = aw_agent_client_next(client, &event, diag);
         if (err)
             return err;
@@ -83,7 +84,7 @@ static enum aw_err answer_all(const struct aw_call *run, struct aw_agent_client 
         counts->states++;
         err = decide(policy, &event, action, diag);
         err = err ? err
-                  : aw_agent_client_answer(client, event.id, action, AW_ACTION_DIM, policy->said,
+                  : aw_agent_client_answer(client, event.id, action, event.act_dim, policy->said,
                                            diag);
         if (err)
             return err;
@@ -113,6 +114,7 @@ static enum aw_err serve_run(const struct aw_call *run, struct aw_diag *diag)
         .workload = args->positional[0],
         .agent = aw_args_text(args, "name"),
         .version = version ? version : "",
+        .act_dim = policy.train || policy.constant ? AW_ACTION_DIM : 0,
         .shadow = aw_args_given(args, "shadow"),
         .take_over = aw_args_given(args, "take-over")};
     err = err ? err : aw_agent_client_open(&client, &config, &seat, diag);

@@ -32,7 +32,7 @@ static void put_figure(FILE *out, const char *key, const struct aw_figure *us)
     put_real(out, key, us->at_us == AW_NEVER ? (double)NAN : us->value * 1e-3);
 }
 
-static void put_action(FILE *out, const char *key, const float action[AW_ACTION_DIM], bool given)
+static void put_action(FILE *out, const char *key, const float *action, uint32_t dim, bool given)
 {
     char text[AW_TEXT_REAL_MAX];
     fprintf(out, ",\"%s\":", key);
@@ -40,7 +40,7 @@ static void put_action(FILE *out, const char *key, const float action[AW_ACTION_
         fputs("null", out);
         return;
     }
-    for (uint32_t i = 0; i < AW_ACTION_DIM; i++)
+    for (uint32_t i = 0; i < dim; i++)
         fprintf(out, "%c%s", i ? ',' : '[',
                 isfinite(action[i]) ? aw_text_real_f32(action[i], text, sizeof text) : "null");
     putc(']', out);
@@ -115,8 +115,8 @@ static void step_json(FILE *out, const struct aw_daemon_config *ask, const struc
             ",\"stage\":\"%s\",\"actor\":\"%s\",\"model\":\"%016" PRIx64 "\"",
             decision->episode, decision->step, aw_stage_name(decision->stage),
             aw_actor_name(decision->actor), decision->policy_id);
-    put_action(out, "action", decision->action, true);
-    put_action(out, "shadow", decision->shadow, decision->has_shadow);
+    put_action(out, "action", decision->action, decision->act_dim, true);
+    put_action(out, "shadow", decision->shadow, decision->act_dim, decision->has_shadow);
     put_plan(out, "plan", &guard->plan);
     fputs(",\"changed\":[", out);
     for (uint32_t i = 0, said = 0; i < AW_RESOURCES; i++)

@@ -179,7 +179,7 @@ enum aw_err aw_agent_exchange_open(struct aw_agent_exchange *exchange, uint32_t 
     } else {
         const bool same = seat->open && strcmp(seat->of.name, of->name) == 0 &&
                           seat->of.obs_dim == of->obs_dim && seat->of.state == of->state &&
-                          seat->of.mapping == of->mapping;
+                          seat->of.mapping == of->mapping && seat->of.more == of->more;
         if (!same)
             lose_seat(exchange, seat, AW_AGENT_EXCHANGE_END_WORKLOAD_GONE);
         if (!same) {
@@ -416,13 +416,13 @@ static enum aw_err admit(struct aw_agent_exchange *exchange,
         return aw_fail(
             diag, AW_ERR_NOTFOUND, "no workload that admits an external agent is called %s",
             aw_text_quote(hello->workload, strlen(hello->workload), quoted, sizeof quoted));
+    const uint32_t act_dim = aw_action_dim(seat->of.more);
     if ((hello->obs_dim && hello->obs_dim != seat->of.obs_dim) ||
-        (hello->act_dim && hello->act_dim != AW_ACTION_DIM))
+        (hello->act_dim && hello->act_dim != act_dim))
         return aw_fail(diag, AW_ERR_CONFIG,
                        "workload %s has %u observations and %u actions, the agent was made for %u "
                        "and %u",
-                       seat->of.name, seat->of.obs_dim, (unsigned)AW_ACTION_DIM, hello->obs_dim,
-                       hello->act_dim);
+                       seat->of.name, seat->of.obs_dim, act_dim, hello->obs_dim, hello->act_dim);
     if (seat->agent && !hello->take_over)
         return aw_fail(diag, AW_ERR_EXISTS, "agent %s serves workload %s already",
                        seat->agent->name, seat->of.name);
@@ -557,7 +557,8 @@ aw_agent_exchange_answer_saying(struct aw_agent_exchange *exchange, uint64_t tic
         const int64_t now = now_us(exchange);
         fault = seat->heard || now > seat->deadline_us
                     ? AW_EXTERNAL_AGENT_FAULT_LATE
-                    : aw_external_agent_check(values, count, seat->answer.action);
+                    : aw_external_agent_check(values, count, aw_action_dim(seat->of.more),
+                                              seat->answer.action);
         if (fault != AW_EXTERNAL_AGENT_FAULT_LATE) {
             seat->answer.fault = fault;
             seat->answer.took_s = 1e-6 * (double)(now - seat->asked_us);

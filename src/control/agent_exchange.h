@@ -60,6 +60,7 @@ void aw_agent_exchange_free(
 struct aw_agent_exchange_seat {
     char name[AW_STORE_NAME_MAX];
     uint32_t obs_dim;
+    uint32_t more;           /* see aw_action_more */
     uint32_t state, mapping; /* enum aw_state_preset, enum aw_action_mapping */
     double step_s, deadline_s;
 };

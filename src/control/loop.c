@@ -95,6 +95,7 @@ static enum aw_err make_seat(struct aw_loop *loop, uint32_t index,
         return AW_OK;
     }
     struct aw_agent_exchange_seat seat = {.obs_dim = aw_state_dim(config->state),
+                                          .more = aw_action_more(&config->bounds),
                                           .state = config->state,
                                           .mapping = config->mapping,
                                           .step_s = config->step_s,

@@ -57,6 +57,10 @@ bool aw_pilot_wants_model(const struct aw_pilot_config *config)
 enum aw_err aw_pilot_model_fits(const struct aw_pilot_config *config,
                                 const struct aw_pretrained *model, struct aw_diag *diag)
 {
+    const uint32_t more = aw_action_more(&config->bounds);
+    if (more)
+        return aw_fail(diag, AW_ERR_CONFIG, "the model has no number for %s, which is bounded",
+                       aw_resource_table[__builtin_ctz(more)].noun);
     return aw_pretrained_fits(model, config->state, config->mapping,
                               teacher_of(config)->same_shape ? config->learner.hidden : 0, diag);
 }

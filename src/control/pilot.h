@@ -140,8 +140,8 @@ struct aw_decision {
     uint64_t policy_id;      /* 0: none yet */
     struct aw_policy_origin origin; /* of that policy */
 
-    float action[AW_ACTION_DIM]; /* of the actor, before the rails */
-    float shadow[AW_ACTION_DIM]; /* of the other one */
+    float action[AW_ACTION_MAX]; /* of the actor, before the rails */
+    float shadow[AW_ACTION_MAX]; /* of the other one */
     bool has_shadow;
 
     struct aw_orders orders;            /* what people had ordered */
@@ -162,7 +162,7 @@ struct aw_decision {
     /* the step that had ended */
     bool answered;               /* the cluster did; else nothing but what was wanted is known */
     float age_s[AW_INPUT_COUNT]; /* of each figure by now; NAN: it was not measured */
-    uint32_t state_dim;
+    uint32_t state_dim, act_dim;
     float state[AW_STATE_DIM_MAX]; /* aw_state_axes names the elements */
     struct aw_reading reading;
     struct aw_score score;

@@ -29,6 +29,7 @@ bool aw_pilot_asks(struct aw_pilot *pilot, int64_t now_us, struct aw_external_ag
         .episode = memory->episode,
         .step = memory->step,
         .obs_dim = pilot->obs_dim,
+        .act_dim = pilot->action.dim,
         .has_last = pilot->finished,
         .violated = pilot->finished && pilot->score.violated,
         .followed = pilot->finished && memory->actor == AW_ACTOR_AGENT,

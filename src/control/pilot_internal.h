@@ -65,8 +65,8 @@ struct aw__pilot_memory {
     int64_t home[AW_RESOURCES];      /* of sizes */
     struct aw_policy_origin origin;  /* of the policy in force */
     float obs[AW_STATE_DIM_MAX + 1]; /* + 1: a multiple of 8 */
-    float action_taken[AW_ACTION_DIM + 1];
-    float shadow[AW_ACTION_DIM + 1];
+    float action_taken[AW_ACTION_MAX + 1];
+    float shadow[AW_ACTION_MAX + 1];
 };
 
 /* What a tick has seen, as a moment has it. No padding but in the score: bytes of it are compared.
@@ -108,7 +108,7 @@ struct aw_pilot {
     uint32_t restarts;
     float obs[AW_STATE_DIM_MAX];      /* present */
     float obs_last[AW_STATE_DIM_MAX]; /* of the finished step, for its row */
-    float action_last[AW_ACTION_DIM], shadow_last[AW_ACTION_DIM];
+    float action_last[AW_ACTION_MAX], shadow_last[AW_ACTION_MAX];
     struct aw_score score;
     double gain;
     float reward;                 /* of the finished step, as its row has it */
@@ -177,7 +177,7 @@ struct aw__pilot_trial {
     bool finite; /* its answer is */
     bool turn;   /* it decides, if an agent does */
     struct aw_plan plan;
-    float action[AW_ACTION_DIM];
+    float action[AW_ACTION_MAX];
 };
 /* Before the policy in force is asked: both see the same past. */
 void aw__pilot_canary_ask(struct aw_pilot *pilot, struct aw__pilot_trial *ret);

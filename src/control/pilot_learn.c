@@ -44,7 +44,7 @@ double aw__pilot_read(const struct aw_pilot *pilot, double slo_preservation, dou
 static enum aw_err recall_row(void *ctx, const struct aw_store_row *row)
 {
     struct aw_pilot *pilot = ctx;
-    if (row->obs_dim != pilot->obs_dim || row->act_dim != AW_ACTION_DIM)
+    if (row->obs_dim != pilot->obs_dim || row->act_dim != pilot->action.dim)
         return AW_OK; /* of another task; it says nothing to this one */
     enum aw_err err = aw_learner_add(
         pilot->learner,
@@ -75,7 +75,7 @@ enum aw_err aw_pilot_recall(struct aw_pilot *pilot, struct aw_store *store, stru
         return AW_OK;
     enum aw_err err =
         aw_learner_new(&(struct aw_learner_shape){.obs_dim = pilot->obs_dim,
-                                                  .act_dim = AW_ACTION_DIM,
+                                                  .act_dim = pilot->action.dim,
                                                   .episode_steps = pilot->config.episode_steps},
                        &pilot->config.learner, pilot->alloc, &pilot->learner, diag);
     if (err || !store)

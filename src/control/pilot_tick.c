@@ -271,7 +271,7 @@ bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, in
         .actor = memory->actor,
         .policy_id = memory->policy_id,
         .obs_dim = pilot->obs_dim,
-        .act_dim = AW_ACTION_DIM,
+        .act_dim = pilot->action.dim,
         .obs = pilot->obs_last,
         .action = pilot->action_last,
         .shadow = memory->has_shadow ? pilot->shadow_last : NULL,
@@ -372,7 +372,7 @@ static void explore(const struct aw_pilot *pilot, float *action)
     const uint64_t when = ((uint64_t)memory->episode << 32) | (memory->step / hold);
     struct aw_rng rng;
     aw_rng_init(&rng, pilot->config.seed ^ (when * 0x9e3779b97f4a7c15u), AW__PILOT_EXPLORE_STREAM);
-    for (uint32_t i = 0; i < AW_ACTION_DIM; i++) {
+    for (uint32_t i = 0; i < pilot->action.dim; i++) {
         const double a = (double)action[i] + pilot->config.explore_sigma * aw_rng_normal(&rng);
         action[i] = (float)fmin(1, fmax(-1, a));
     }
@@ -461,7 +461,7 @@ struct deciding {
     enum aw_guard_slo slo;
     struct aw_guard_input rails;
     struct aw_plan by_fallback, by_agent, proposed;
-    float fallback[AW_ACTION_DIM], agent[AW_ACTION_DIM];
+    float fallback[AW_ACTION_MAX], agent[AW_ACTION_MAX];
     struct aw__pilot_trial trial;
     struct aw_policy_seen shown;
     bool finite;     /* the policy in force has an answer */
@@ -481,6 +481,7 @@ static void hear(struct aw_pilot *pilot, struct deciding *d)
                                 .step = memory->step,
                                 .answered = pilot->answered,
                                 .state_dim = pilot->obs_dim,
+                                .act_dim = pilot->action.dim,
                                 .reading = memory->reading,
                                 .score = pilot->score,
                                 .gain = pilot->gain,
@@ -636,7 +637,7 @@ static void begin_step(struct aw_pilot *pilot)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
     const struct aw_decision *out = &pilot->decision;
-    float taken[AW_ACTION_DIM];
+    float taken[AW_ACTION_MAX];
     memcpy(taken, out->action, sizeof taken);
     if (out->guard.clips) {
         const struct aw_plan carried = aw__pilot_whole(&out->guard.plan, &memory->reading);

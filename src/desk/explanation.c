@@ -128,12 +128,12 @@ json_t *aw_explanation_plan_json(const struct aw_plan *plan)
     return aw__told_end(&told);
 }
 
-static json_t *action_json(const float action[AW_ACTION_DIM])
+static json_t *action_json(const struct aw_pilot_config *config, const float *action)
 {
+    const uint32_t more = aw_action_more(&config->bounds), dim = aw_action_dim(more);
     struct aw__told told = aw__told_begin();
-    aw__told_put(&told, "cpu", real_f32(action[AW_ACTION_CPU]));
-    aw__told_put(&told, "memory", real_f32(action[AW_ACTION_MEMORY]));
-    aw__told_put(&told, "replicas", real_f32(action[AW_ACTION_REPLICAS]));
+    for (uint32_t i = 0; i < dim; i++)
+        aw__told_put(&told, aw_action_axis(more, i).name, real_f32(action[i]));
     return aw__told_end(&told);
 }
 
@@ -166,6 +166,9 @@ static json_t *standing_json(const struct aw_decision *decision)
     aw__told_whole(&told, "replicas_ready", reading->replicas_ready);
     aw__told_whole(&told, "cpu_millicores", reading->cpu_millicores_wanted);
     aw__told_whole(&told, "memory_bytes", reading->memory_bytes_wanted);
+    for (uint32_t r = AW_RESOURCE_MEMORY + 1; r < AW_RESOURCES; r++)
+        if (reading->wanted[r])
+            aw__told_whole(&told, aw_resource_table[r].member, reading->wanted[r]);
     aw__told_real(&told, "cores_allocated", 1e-3 * reading->allocated[AW_RESOURCE_CPU]);
     aw__told_real(&told, "memory_bytes_allocated", reading->allocated[AW_RESOURCE_MEMORY]);
     aw__told_real(&told, "cpu_utilisation", reading->cpu_utilisation);
@@ -234,12 +237,12 @@ static json_t *decider_json(const struct aw_pilot_config *config,
             aw__told_put(&told, "external", external_json(decision));
         aw__told_put(&told, "plan",
                      there ? aw_explanation_plan_json(&decision->by_agent) : json_null());
-        aw__told_put(&told, "action", there ? action_json(action) : json_null());
+        aw__told_put(&told, "action", there ? action_json(config, action) : json_null());
     } else {
         char text[AW_FALLBACK_REASON_TEXT_MAX];
         aw__told_text(&told, "kind", aw_fallback_names[config->fallback.kind]);
         aw__told_put(&told, "plan", aw_explanation_plan_json(&decision->by_fallback));
-        aw__told_put(&told, "action", action_json(action));
+        aw__told_put(&told, "action", action_json(config, action));
         aw__told_text(&told, "reason",
                       aw_fallback_reason_format(&decision->fallback, text, sizeof text));
         aw__told_put(&told, "goes_back", axes_json(decision->homing));
@@ -442,7 +445,7 @@ json_t *aw_explanation_json(const struct aw_pilot_config *config,
     aw__told_put(&told, "agent", decider_json(config, decision, true));
     aw__told_put(&told, "fallback", decider_json(config, decision, false));
     aw__told_put(&told, "orders", orders_json(&decision->orders));
-    aw__told_put(&told, "action", action_json(decision->action));
+    aw__told_put(&told, "action", action_json(config, decision->action));
     aw__told_put(&told, "guard", guard_json(config, &decision->guard, &before));
     aw__told_put(&told, "plan",
                  two("before", aw_explanation_plan_json(&before), "after",

@@ -131,7 +131,7 @@ static enum aw_err check_task(const struct aw_fallback_task *task, struct aw_dia
                        AW_CLUSTER_PODS_MAX, bounds->replicas_max);
     struct aw_plan start = aw_plan_of(task->amount);
     aw_bounds_clip(bounds, &start);
-    if (aw_plan_differs(start.amount, task->amount))
+    if (aw_plan_differs(start.amount, task->amount) & start.set) /* what is known to begin with */
         return aw_fail(
             diag, AW_ERR_CONFIG,
             "it begins outside its bounds: %" PRId64 " replicas of %" PRId64 "m CPU and %.0f MiB",

@@ -32,13 +32,14 @@ void aw__fallback_constant_decide(struct aw_fallback *policy, const struct aw_sa
                                   struct aw_fallback_reason *reason)
 {
     const struct aw_fallback_settings *settings = &policy->settings;
-    const float values[AW_ACTION_DIM] = {
+    const float values[AW_ACTION_MAX] = {
         [AW_ACTION_CPU] = (float)settings->constant_cpu,
         [AW_ACTION_MEMORY] = (float)settings->constant_memory,
         [AW_ACTION_REPLICAS] = (float)settings->constant_replicas,
     };
     aw_action_observe(policy->action, policy->anchor, reading);
     aw_action_plan(policy->action, policy->anchor, reading, values, plan);
+    plan->set &= AW_PLAN_COMMON; /* it has no number for anything else */
     /* A rollout that is overtaken by the next one never ends. */
     if (sample->rollout && reading->oom_kills == 0)
         plan->set = AW_PLAN_REPLICAS;

@@ -291,6 +291,25 @@ static void amount_show(enum aw_amount_unit unit, double value, char *buf, size_
         unknown(buf, size);
 }
 
+const char *aw_show_more(const json_t *object, char *buf, size_t size)
+{
+    struct aw_text text;
+    aw_text_init(&text, buf, size);
+    for (uint32_t i = AW_RESOURCE_MEMORY + 1; i < AW_RESOURCES; i++) {
+        const struct aw_resource_row *row = &aw_resource_table[i];
+        const json_t *at = aw_at(object, row->member);
+        const double least = aw_at_real(at, "min"), most = aw_at_real(at, "max");
+        char from[AW_SHOW_MAX], to[AW_SHOW_MAX];
+        amount_show(row->unit, json_is_object(at) ? least : json_number_value(at), from,
+                    sizeof from);
+        amount_show(row->unit, most, to, sizeof to);
+        if (json_is_object(at) ? most > 0 : json_number_value(at) > 0)
+            aw_text_add(&text, ", %s %s%s%s", row->name, from, json_is_object(at) ? " to " : "",
+                        json_is_object(at) ? to : "");
+    }
+    return buf;
+}
+
 const char *aw_plan_show(const json_t *before, const json_t *after, char *buf, size_t size)
 {
     struct aw_text text;

@@ -44,6 +44,9 @@ const char *aw_time_show_us(int64_t us, char *buf, size_t size);
 const char *aw_time_write(int64_t us, char *buf, size_t size);
 double aw__seconds_between(const char *from, const char *until); /* NAN: one is no time */
 
+/* ", disk 64Mi" for every resource beyond the common three that `object` has an amount of, or
+ * ", disk 1Mi to 512Mi" for {"min":, "max":}. Returns `buf`. */
+const char *aw_show_more(const json_t *object, char *buf, size_t size);
 /* "replicas 2 -> 3, memory 128Mi -> 256Mi"; "nothing" where nothing differs. `before` NULL: only
  * what is to be. */
 #define AW_PLAN_MAX 160u

@@ -31,7 +31,7 @@ static void line(const char *label, const char *text)
 
 static void standing_print(const json_t *w, bool color)
 {
-    char text[512], a[AW_SHOW_MAX], b[AW_SHOW_MAX], c[AW_SHOW_MAX], d[AW_SHOW_MAX];
+    char text[512], more[256], a[AW_SHOW_MAX], b[AW_SHOW_MAX], c[AW_SHOW_MAX], d[AW_SHOW_MAX];
     const double limit = aw_at_real(w, "slo.latency_us");
     snprintf(text, sizeof text, "%s, mode %s; %s acts%s%s", aw_at_text(w, "stage"),
              aw_at_text(w, "mode"), aw_at_text(w, "actor"),
@@ -42,11 +42,12 @@ static void standing_print(const json_t *w, bool color)
              aw_at_real(w, "replicas.ready"), aw_at_real(w, "replicas.wanted"),
              aw_at_real(w, "replicas.min"), aw_at_real(w, "replicas.max"));
     line("Replicas", isnan(aw_at_real(w, "replicas.wanted")) ? "not seen yet" : text);
-    snprintf(text, sizeof text, "CPU %s (%s used), memory %s (%s used), each",
+    snprintf(text, sizeof text, "CPU %s (%s used), memory %s (%s used)%s, each",
              aw_show_cpu(aw_at_real(w, "cpu_millicores"), a, sizeof a),
              aw_show_percent(aw_at_real(w, "cpu_used"), b, sizeof b),
              aw_show_memory(aw_at_real(w, "memory_bytes"), c, sizeof c),
-             aw_show_percent(aw_at_real(w, "memory_used"), d, sizeof d));
+             aw_show_percent(aw_at_real(w, "memory_used"), d, sizeof d),
+             aw_show_more(w, more, sizeof more));
     line("Size", text);
     snprintf(text, sizeof text, "%s, figures %s old",
              aw_show_rate(aw_at_real(w, "arrivals_per_s"), a, sizeof a),
@@ -89,15 +90,16 @@ static const char *value_text(const json_t *value, char *buf, size_t size)
 static void settings_print(const json_t *w)
 {
     static const char *const keys[] = {"controlled", NULL};
-    char text[512], a[AW_SHOW_MAX], b[AW_SHOW_MAX], c[AW_SHOW_MAX], d[AW_SHOW_MAX];
+    char text[512], more[256], a[AW_SHOW_MAX], b[AW_SHOW_MAX], c[AW_SHOW_MAX], d[AW_SHOW_MAX];
     if (!aw_at(w, "bounds"))
         return;
-    snprintf(text, sizeof text, "replicas %.0f to %.0f, CPU %s to %s, memory %s to %s",
+    snprintf(text, sizeof text, "replicas %.0f to %.0f, CPU %s to %s, memory %s to %s%s",
              aw_at_real(w, "bounds.replicas.min"), aw_at_real(w, "bounds.replicas.max"),
              aw_show_cpu(aw_at_real(w, "bounds.cpu_millicores.min"), a, sizeof a),
              aw_show_cpu(aw_at_real(w, "bounds.cpu_millicores.max"), b, sizeof b),
              aw_show_memory(aw_at_real(w, "bounds.memory_bytes.min"), c, sizeof c),
-             aw_show_memory(aw_at_real(w, "bounds.memory_bytes.max"), d, sizeof d));
+             aw_show_memory(aw_at_real(w, "bounds.memory_bytes.max"), d, sizeof d),
+             aw_show_more(aw_at(w, "bounds"), more, sizeof more));
     line("Bounds", text);
     struct aw_text list;
     aw_text_init(&list, text, sizeof text);

@@ -117,15 +117,16 @@ static enum aw_err inputs_print(const struct page *page, struct aw_diag *diag)
 static void standing_print(const struct page *page)
 {
     const json_t *s = aw_at(page->account, "standing"), *last = aw_at(page->account, "last_step");
-    char text[512], a[AW_SHOW_MAX], b[AW_SHOW_MAX], c[AW_SHOW_MAX], d[AW_SHOW_MAX];
+    char text[512], more[256], a[AW_SHOW_MAX], b[AW_SHOW_MAX], c[AW_SHOW_MAX], d[AW_SHOW_MAX];
     snprintf(text, sizeof text,
-             "%lld of %lld replicas ready, CPU %s (%s used), memory %s (%s used)%s%s",
+             "%lld of %lld replicas ready, CPU %s (%s used), memory %s (%s used)%s%s%s",
              (long long)aw_at_integer(s, "replicas_ready"),
              (long long)aw_at_integer(s, "replicas_wanted"),
              aw_show_cpu(aw_at_real(s, "cpu_millicores"), a, sizeof a),
              aw_show_percent(aw_at_real(s, "cpu_utilisation"), b, sizeof b),
              aw_show_memory(aw_at_real(s, "memory_bytes"), c, sizeof c),
              aw_show_percent(aw_at_real(s, "memory_utilisation"), d, sizeof d),
+             aw_show_more(s, more, sizeof more),
              aw_at_true(s, "rollout") ? ", a rollout is under way" : "",
              aw_at_integer(s, "oom_kills") > 0 ? ", killed for want of memory" : "");
     line("Standing", text);

@@ -20,7 +20,7 @@ struct aw_external_memory {
 };
 struct aw_external {
     struct aw_external_memory memory;
-    float action[AW_ACTION_DIM]; /* of this tick */
+    float action[AW_ACTION_MAX]; /* of this tick */
     bool usable;                 /* there is one */
     struct aw_policy_task task;
     const struct aw_alloc *alloc;

@@ -22,7 +22,7 @@ static enum aw_err network_new(const struct aw_policy_task *task, const struct a
     aw_familiar_begin(&network->familiar, task->obs_dim);
     const enum aw_err err = aw_actnet_init(&network->actor,
                                            &(struct aw_actnet_shape){.obs_dim = task->obs_dim,
-                                                                     .act_dim = AW_ACTION_DIM,
+                                                                     .act_dim = task->action->dim,
                                                                      .hidden = task->hidden},
                                            alloc);
     if (err)

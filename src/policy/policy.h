@@ -58,8 +58,8 @@ struct aw_policy_seen {
     bool acted;       /* this very policy has brought that step about */
 };
 struct aw_policy_answer {
-    float action[AW_ACTION_DIM]; /* finite */
-    struct aw_plan plan;         /* the same as amounts: all are set */
+    float action[AW_ACTION_MAX]; /* finite */
+    struct aw_plan plan;         /* the same as amounts */
 };
 
 struct aw_policy_ops {

@@ -44,6 +44,7 @@ struct copyenv {
     struct aw_copyenv_config config; /* record and load are not read after make */
     struct aw_state state;
     struct aw_action action;
+    struct aw_space_axis axes[AW_ACTION_MAX]; /* of actions */
     struct aw_step_rules rules;
     uint32_t settle_steps;
     uint32_t identity;
@@ -56,12 +57,6 @@ struct copyenv {
     struct episode episode;
     struct aw_score score; /* of the episode's reading */
     const struct aw_alloc *alloc;
-};
-
-static const struct aw_space_axis action_axes[AW_ACTION_DIM] = {
-    [AW_ACTION_CPU] = {"cpu", "", -1, 1},
-    [AW_ACTION_MEMORY] = {"memory", "", -1, 1},
-    [AW_ACTION_REPLICAS] = {"replicas", "", -1, 1},
 };
 
 /* --- an episode ------------------------------------------------------------------------------- */
@@ -217,13 +212,15 @@ static void spec_fill(struct copyenv *self)
     const bool paper = config->objective.kind == AW_OBJECTIVE_PAPER;
     double low, high;
     aw_objective_range(&self->rules.objective, &low, &high);
+    for (uint32_t i = 0; i < self->action.dim; i++)
+        self->axes[i] = aw_action_axis(self->action.more, i);
     self->spec = (struct aw_env_spec){
         .name = "copy",
         .summary = "a workload's fitted copy under its past load, behind its guard rails",
         .observation = {.kind = AW_SPACE_BOX,
                         .dim = aw_state_dim(config->state.preset),
                         .axes = aw_state_axes},
-        .action = {.kind = AW_SPACE_BOX, .dim = AW_ACTION_DIM, .axes = action_axes},
+        .action = {.kind = AW_SPACE_BOX, .dim = self->action.dim, .axes = self->axes},
         .episode_steps_max = config->episode_steps,
         .reward_low = (float)(paper ? low : -(AW_COST_RATIO_MAX + config->lambda)),
         .reward_high = (float)high,

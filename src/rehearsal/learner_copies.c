@@ -105,7 +105,7 @@ struct lockstep {
     uint32_t obs_dim, act_dim;
     float obs[AW_LEARNER_COPIES * AW_STATE_DIM_MAX];      /* [copies][obs_dim] */
     float next_obs[AW_LEARNER_COPIES * AW_STATE_DIM_MAX]; /* likewise */
-    float action[AW_LEARNER_COPIES * AW_ACTION_DIM];      /* [copies][act_dim] */
+    float action[AW_LEARNER_COPIES * AW_ACTION_MAX];      /* [copies][act_dim] */
     float reward[AW_LEARNER_COPIES];
     bool terminated[AW_LEARNER_COPIES], truncated[AW_LEARNER_COPIES];
 

@@ -202,7 +202,7 @@ static enum aw_err network_decide(const struct aw_rehearse_network *network, str
                                   const struct aw_reading *reading, const struct aw_score *score,
                                   struct aw_plan *ret)
 {
-    float obs[AW_STATE_DIM_MAX], action[AW_ACTION_DIM];
+    float obs[AW_STATE_DIM_MAX], action[AW_ACTION_MAX];
     aw_action_observe(&seeing->action, &seeing->action_memory, reading);
     aw_state_encode(&seeing->state, &seeing->state_memory, reading, score, obs);
     const enum aw_err err = aw_actnet_act(network->actor, obs, action);

@@ -64,7 +64,7 @@ static enum aw_err join(struct aw_agent_client *client, const struct aw_agent_cl
     hello.agent = TEXT(config->agent);
     hello.version = TEXT(config->version);
     hello.observation_dim = config->obs_dim;
-    hello.action_dim = AW_ACTION_DIM;
+    hello.action_dim = config->act_dim;
     hello.shadow = config->shadow;
     hello.take_over = config->take_over;
     aware__v1__agent_message__init(&message);
@@ -128,18 +128,21 @@ static enum aw_err take_state(const Aware__V1__StateRequest *state,
     if (state->n_observation > AW_STATE_DIM_MAX)
         return aw_fail(diag, AW_ERR_LIMIT, "%zu observations; at most %u", state->n_observation,
                        (unsigned)AW_STATE_DIM_MAX);
+    if (state->n_fallback_action == 0 || state->n_fallback_action > AW_ACTION_MAX)
+        return aw_fail(diag, AW_ERR_FORMAT, "%zu actions; expected 1 to %u",
+                       state->n_fallback_action, (unsigned)AW_ACTION_MAX);
     event->kind = AW_AGENT_CLIENT_STATE;
     event->id = state->id;
     event->obs_dim = (uint32_t)state->n_observation;
     if (state->n_observation)
         memcpy(event->obs, state->observation, state->n_observation * sizeof *event->obs);
-    if (state->n_fallback_action == AW_ACTION_DIM)
-        memcpy(event->fallback, state->fallback_action, sizeof event->fallback);
+    event->act_dim = (uint32_t)state->n_fallback_action;
+    memcpy(event->fallback, state->fallback_action, event->act_dim * sizeof *event->fallback);
     event->has_last = state->before_case == AWARE__V1__STATE_REQUEST__BEFORE_REWARD &&
-                      state->n_last_action == AW_ACTION_DIM;
+                      state->n_last_action == event->act_dim;
     if (event->has_last) {
         event->reward = state->reward;
-        memcpy(event->last_action, state->last_action, sizeof event->last_action);
+        memcpy(event->last_action, state->last_action, event->act_dim * sizeof *event->last_action);
     }
     return AW_OK;
 }

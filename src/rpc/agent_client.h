@@ -21,7 +21,7 @@ struct aw_agent_client_config {
     struct aw_rpc_client_config wire; /* timeout_us 0: as long as it takes */
     const char *workload;
     const char *agent, *version; /* what it calls itself; version may be "" */
-    uint32_t obs_dim;            /* that it was made for; 0: whatever there is */
+    uint32_t obs_dim, act_dim;   /* that it was made for; 0: whatever there is */
     bool shadow, take_over;
 };
 
@@ -50,12 +50,12 @@ enum aw_agent_client_kind {
 struct aw_agent_client_event {
     enum aw_agent_client_kind kind;
     uint64_t id;
-    uint32_t obs_dim;
+    uint32_t obs_dim, act_dim;
     float obs[AW_STATE_DIM_MAX];
-    float fallback[AW_ACTION_DIM]; /* what happens unless it is answered */
+    float fallback[AW_ACTION_MAX]; /* what happens unless it is answered */
     bool has_last;                 /* the two below are about the step before */
     float reward;
-    float last_action[AW_ACTION_DIM]; /* as it was carried out */
+    float last_action[AW_ACTION_MAX]; /* as it was carried out */
     bool followed;
     char text[AW_AGENT_CLIENT_TEXT_MAX];
 };

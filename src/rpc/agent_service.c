@@ -86,13 +86,13 @@ static void send_question(struct line *line, const struct aw_agent_exchange_mess
     state.n_observation = question.obs_dim;
     state.deadline_ms = (uint32_t)(message->left_s * 1e3);
     state.fallback_action = question.fallback;
-    state.n_fallback_action = AW_ACTION_DIM;
+    state.n_fallback_action = question.act_dim;
     state.episode_begins = question.step == 0;
     if (question.has_last) {
         state.before_case = AWARE__V1__STATE_REQUEST__BEFORE_REWARD;
         state.reward = question.reward;
         state.last_action = question.action;
-        state.n_last_action = AW_ACTION_DIM;
+        state.n_last_action = question.act_dim;
     }
     out.message_case = AWARE__V1__DAEMON_MESSAGE__MESSAGE_STATE;
     out.state = &state;
@@ -299,12 +299,6 @@ static void refuse(struct line *line, Aware__V1__Refused__Reason reason, const c
     tell(line, "an agent was refused", text);
 }
 
-static const struct aw_space_axis action_axes[AW_ACTION_DIM] = {
-    [AW_ACTION_CPU] = {"cpu", "", -1, 1},
-    [AW_ACTION_MEMORY] = {"memory", "", -1, 1},
-    [AW_ACTION_REPLICAS] = {"replicas", "", -1, 1},
-};
-
 static void space_put(const struct aw_space_axis *axes, uint32_t dim, Aware__V1__Space *space,
                       Aware__V1__Axis *axis, Aware__V1__Axis **pointer)
 {
@@ -325,15 +319,19 @@ static void space_put(const struct aw_space_axis *axes, uint32_t dim, Aware__V1_
 static enum aw_err send_registered(struct line *line, const struct aw_agent_exchange_seat *seat,
                                    bool shadow)
 {
-    Aware__V1__Axis axis[AW_STATE_DIM_MAX + AW_ACTION_DIM];
-    Aware__V1__Axis *pointer[AW_STATE_DIM_MAX + AW_ACTION_DIM];
+    Aware__V1__Axis axis[AW_STATE_DIM_MAX + AW_ACTION_MAX];
+    Aware__V1__Axis *pointer[AW_STATE_DIM_MAX + AW_ACTION_MAX];
     Aware__V1__Space observation, action;
     Aware__V1__Registered registered;
     aware__v1__registered__init(&registered);
     Aware__V1__DaemonMessage out;
     aware__v1__daemon_message__init(&out);
     space_put(aw_state_axes, seat->obs_dim, &observation, axis, pointer);
-    space_put(action_axes, AW_ACTION_DIM, &action, axis + seat->obs_dim, pointer + seat->obs_dim);
+    struct aw_space_axis action_axes[AW_ACTION_MAX];
+    const uint32_t act_dim = aw_action_dim(seat->more);
+    for (uint32_t i = 0; i < act_dim; i++)
+        action_axes[i] = aw_action_axis(seat->more, i);
+    space_put(action_axes, act_dim, &action, axis + seat->obs_dim, pointer + seat->obs_dim);
     registered.workload = line->workload;
     registered.observation = &observation;
     registered.action = &action;
@@ -482,7 +480,7 @@ static void workloads(void *ctx, const uint8_t *bytes, size_t size, struct aw_rp
         one->entry.name = one->seat.name;
         one->entry.agent = one->agent;
         one->entry.observation_dim = one->seat.obs_dim;
-        one->entry.action_dim = AW_ACTION_DIM;
+        one->entry.action_dim = aw_action_dim(one->seat.more);
         pointer[response.n_workloads++] = &one->entry;
     }
     response.workloads = pointer;

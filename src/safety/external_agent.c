@@ -100,17 +100,17 @@ uint64_t aw_external_agent_id(const char *name)
 }
 
 enum aw_external_agent_fault aw_external_agent_check(const float *values, size_t count,
-                                                     float ret_action[AW_ACTION_DIM])
+                                                     uint32_t dim, float ret_action[AW_ACTION_MAX])
 {
-    if (count != AW_ACTION_DIM)
+    if (count != dim)
         return AW_EXTERNAL_AGENT_FAULT_SIZE;
-    for (size_t i = 0; i < AW_ACTION_DIM; i++)
+    for (size_t i = 0; i < dim; i++)
         if (!isfinite(values[i]))
             return AW_EXTERNAL_AGENT_FAULT_NOT_FINITE;
-    for (size_t i = 0; i < AW_ACTION_DIM; i++)
+    for (size_t i = 0; i < dim; i++)
         if (fabsf(values[i]) > 1 + ROUNDING)
             return AW_EXTERNAL_AGENT_FAULT_BOUNDS;
-    for (size_t i = 0; i < AW_ACTION_DIM; i++)
+    for (size_t i = 0; i < dim; i++)
         ret_action[i] = fminf(1, fmaxf(-1, values[i]));
     return AW_EXTERNAL_AGENT_FAULT_NONE;
 }
@@ -139,12 +139,12 @@ bool aw_external_agent_sound(const struct aw_external_agent_memory *memory,
                              const struct aw_external_agent_answer *heard)
 {
     const struct aw_external_agent_words *words = &heard->words;
-    float action[AW_ACTION_DIM];
+    float action[AW_ACTION_MAX];
     return memory->standing < AW_EXTERNAL_AGENT_STANDING_COUNT && memory->shadow <= 1 &&
            ended(memory->name, sizeof memory->name) &&
            heard->fault < AW_EXTERNAL_AGENT_FAULT_COUNT && heard->shadow <= 1 &&
            heard->took_s >= 0 && isfinite(heard->took_s) &&
-           aw_external_agent_check(heard->action, AW_ACTION_DIM, action) ==
+           aw_external_agent_check(heard->action, AW_ACTION_MAX, AW_ACTION_MAX, action) ==
                AW_EXTERNAL_AGENT_FAULT_NONE &&
            words->has_confidence <= 1 && words->confidence >= 0 && words->confidence <= 1 &&
            ended(words->explanation, sizeof words->explanation) &&

@@ -80,16 +80,16 @@ const char *aw_external_agent_standing_name(enum aw_external_agent_standing stan
 struct aw_external_agent_request {
     uint64_t id; /* set by the carrier; ascending, never 0 */
     uint32_t episode, step;
-    uint32_t obs_dim;
+    uint32_t obs_dim, act_dim;
     float obs[AW_STATE_DIM_MAX];
-    float fallback[AW_ACTION_DIM]; /* what happens unless it answers; the rails are still to come */
+    float fallback[AW_ACTION_MAX]; /* what happens unless it answers; the rails are still to come */
 
     /* the step that has ended */
     bool has_last; /* false: no step before, or its result is unknown */
     bool violated; /* the SLO was missed */
     bool followed; /* it was this agent's answer, or what the rails made of it */
     float reward;
-    float action[AW_ACTION_DIM]; /* as it was carried out */
+    float action[AW_ACTION_MAX]; /* as it was carried out */
 };
 
 /* What an agent says of its answer, for people: kept and shown, never acted upon. Zeroed: nothing.
@@ -112,7 +112,7 @@ struct aw_external_agent_answer {
     double took_s;               /* from asking; 0: there is no answer */
     uint32_t fault;              /* enum aw_external_agent_fault */
     uint32_t shadow;             /* 1: it wants to be judged, and never to act */
-    float action[AW_ACTION_DIM]; /* where fault is NONE; each in [-1, 1] */
+    float action[AW_ACTION_MAX]; /* where fault is NONE; each in [-1, 1] */
     uint32_t unused_;            /* 0 */
     struct aw_external_agent_words words;
     char name[AW_EXTERNAL_AGENT_NAME_MAX];
@@ -120,9 +120,10 @@ struct aw_external_agent_answer {
 /* Never 0. */
 uint64_t aw_external_agent_id(const char *name);
 
-/* The wall that values from outside cross. `ret_action` is written where it returns NONE. */
+/* The wall that values from outside cross; there should be `dim` of them. `ret_action` is written
+ * where it returns NONE. */
 enum aw_external_agent_fault aw_external_agent_check(const float *values, size_t count,
-                                                     float ret_action[AW_ACTION_DIM]);
+                                                     uint32_t dim, float ret_action[AW_ACTION_MAX]);
 
 struct aw_external_agent_memory {
     int64_t seen_us;    /* last step */

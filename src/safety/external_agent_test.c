@@ -89,9 +89,9 @@ static void values_cross_the_wall_whole_or_not_at_all(void **state)
         {{0, 0, -3e38f}, 3, AW_EXTERNAL_AGENT_FAULT_BOUNDS, "far too little"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        float action[AW_ACTION_DIM] = {7, 7, 7};
+        float action[AW_ACTION_MAX] = {7, 7, 7};
         const enum aw_external_agent_fault fault =
-            aw_external_agent_check(cases[i].values, cases[i].count, action);
+            aw_external_agent_check(cases[i].values, cases[i].count, AW_ACTION_DIM, action);
         if (fault != cases[i].fault)
             fail_msg("%s: %s", cases[i].why, aw_external_agent_fault_name(fault));
         for (uint32_t a = 0; a < AW_ACTION_DIM; a++)

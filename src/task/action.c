@@ -19,6 +19,45 @@
 
 #define AMOUNT_MAX 1e15 /* before it becomes a whole number; far above any bound in use */
 
+const struct aw_space_axis aw_action_axes[AW_ACTION_DIM] = {
+    [AW_ACTION_CPU] = {"cpu", "", -1, 1},
+    [AW_ACTION_MEMORY] = {"memory", "", -1, 1},
+    [AW_ACTION_REPLICAS] = {"replicas", "", -1, 1},
+};
+
+uint32_t aw_action_more(const struct aw_bounds *bounds)
+{
+    uint32_t more = 0;
+    for (uint32_t r = AW_RESOURCE_MEMORY + 1; r < AW_RESOURCES; r++)
+        more |= bounds->max[r] > 0 ? AW_PLAN_BIT(r) : 0;
+    return more;
+}
+
+uint32_t aw_action_dim(uint32_t more)
+{
+    return AW_ACTION_DIM + (uint32_t)__builtin_popcount(more);
+}
+
+enum aw_resource aw_action_resource(uint32_t more, uint32_t axis)
+{
+    static const enum aw_resource first[AW_ACTION_DIM] = {
+        [AW_ACTION_CPU] = AW_RESOURCE_CPU,
+        [AW_ACTION_MEMORY] = AW_RESOURCE_MEMORY,
+        [AW_ACTION_REPLICAS] = AW_RESOURCE_REPLICAS,
+    };
+    if (axis < AW_ACTION_DIM)
+        return first[axis];
+    for (; axis > AW_ACTION_DIM; axis--)
+        more &= more - 1;
+    return (enum aw_resource)__builtin_ctz(more);
+}
+
+struct aw_space_axis aw_action_axis(uint32_t more, uint32_t axis)
+{
+    return (struct aw_space_axis){aw_resource_table[aw_action_resource(more, axis)].name, "", -1,
+                                  1};
+}
+
 void aw_action_init(struct aw_action *action, const struct aw_action_config *config)
 {
     const struct aw_bounds *b = &config->bounds;
@@ -31,7 +70,13 @@ void aw_action_init(struct aw_action *action, const struct aw_action_config *con
         .replicas = aw_log_range((double)b->replicas_min, (double)b->replicas_max),
         .memory_margin = aw_log_range(MEMORY_MARGIN_LOW, MEMORY_MARGIN_HIGH),
         .cpu_margin = aw_log_range(CPU_MARGIN_LOW, CPU_MARGIN_HIGH),
+        .more = aw_action_more(b),
     };
+    action->dim = aw_action_dim(action->more);
+    for (uint32_t i = AW_ACTION_DIM; i < action->dim; i++) {
+        const enum aw_resource r = aw_action_resource(action->more, i);
+        action->range[r] = aw_log_range((double)b->min[r], (double)b->max[r]);
+    }
 }
 
 void aw_action_begin(struct aw_action_memory *memory)
@@ -147,6 +192,21 @@ static int64_t settle(int64_t wanted, int64_t present, double deadband, int64_t 
     return near && present >= low && present <= high ? present : wanted;
 }
 
+/* A resource beyond the first three. */
+static int64_t amount_of(const struct aw_action *action, const struct aw_reading *reading,
+                         enum aw_resource r, double at)
+{
+    const struct aw_action_config *c = &action->config;
+    const int64_t low = c->bounds.min[r], high = c->bounds.max[r], present = reading->wanted[r];
+    const double used = aw_resource_table[r].use == AW_USE_CPU ? reading->cpu_cores_used
+                                                               : reading->memory_bytes_used;
+    const int64_t wanted =
+        clip(step_nearest(aw_log_range_amount(&action->range[r], at), aw_resource_table[r].step),
+             low, high);
+    const bool blind = isnan(used) && present > wanted;
+    return blind ? clip(present, low, high) : settle(wanted, present, c->deadband, low, high);
+}
+
 void aw_action_plan(const struct aw_action *action, const struct aw_action_memory *memory,
                     const struct aw_reading *reading, const float *values, struct aw_plan *ret_plan)
 {
@@ -174,11 +234,16 @@ void aw_action_plan(const struct aw_action *action, const struct aw_action_memor
                            ? replicas_anchored(action, memory, reading, replicas_at, cpu)
                            : step_nearest(aw_log_range_amount(&action->replicas, replicas_at), 1);
     *ret_plan = (struct aw_plan){
-        .set = AW_PLAN_COMMON,
+        .set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
         .replicas = clip(replicas, b->replicas_min, b->replicas_max),
         .cpu_millicores = cpu,
         .memory_bytes = bytes,
     };
+    for (uint32_t i = AW_ACTION_DIM; i < action->dim; i++) {
+        const enum aw_resource r = aw_action_resource(action->more, i);
+        ret_plan->amount[r] = amount_of(action, reading, r, unit(values[i]));
+        ret_plan->set |= AW_PLAN_BIT(r);
+    }
 }
 
 /* From [0, 1]; the middle where nothing is known. */
@@ -192,6 +257,10 @@ void aw_action_from_plan(const struct aw_action *action, const struct aw_action_
 {
     const double cpu = (double)plan->cpu_millicores, bytes = (double)plan->memory_bytes;
     values[AW_ACTION_CPU] = value_of(&action->cpu_millicores, cpu);
+    for (uint32_t i = AW_ACTION_DIM; i < action->dim; i++) {
+        const enum aw_resource r = aw_action_resource(action->more, i);
+        values[i] = plan->amount[r] > 0 ? value_of(&action->range[r], (double)plan->amount[r]) : 0;
+    }
     if (action->config.mapping == AW_ACTION_ABSOLUTE) {
         values[AW_ACTION_MEMORY] = value_of(&action->memory_bytes, bytes);
         values[AW_ACTION_REPLICAS] = value_of(&action->replicas, (double)plan->replicas);

@@ -1,5 +1,9 @@
 /*
- * action.h - three numbers in [-1, 1] as a plan, and a plan as three numbers.
+ * action.h - numbers in [-1, 1] as a plan, and a plan as numbers.
+ *
+ * The first three are CPU, memory and replicas, which every cluster has. Resources beyond them have
+ * a number each where they are bounded, in the order of the table (aware/resource.h), log-scaled
+ * onto their bounds.
  *
  * Mapping `absolute` (the paper's): CPU, memory and replicas, each log-scaled onto its bounds.
  * Mapping `anchored`: CPU per replica absolute; memory as a multiple of the recent peak of one
@@ -18,14 +22,25 @@
 #ifndef AW_TASK_ACTION_H
 #define AW_TASK_ACTION_H
 
+#include <aware/space.h>
+
 #include "task/bounds.h"
 #include "task/reading.h"
 
-#define AW_ACTION_DIM        3u
-#define AW_ACTION_WINDOW_MAX 40u /* steps over which a peak is recent */
+#define AW_ACTION_DIM        3u                  /* of what every cluster has */
+#define AW_ACTION_MAX        (AW_RESOURCES | 1u) /* room for all; odd, so that MAX + 1 is even */
+#define AW_ACTION_WINDOW_MAX 40u                 /* steps over which a peak is recent */
 
 enum aw_action_mapping { AW_ACTION_ANCHORED, AW_ACTION_ABSOLUTE };
 enum aw_action_axis { AW_ACTION_CPU, AW_ACTION_MEMORY, AW_ACTION_REPLICAS };
+
+extern const struct aw_space_axis aw_action_axes[AW_ACTION_DIM];
+/* Resources beyond the first three that are bounded, as AW_PLAN_*; with them so many numbers. */
+uint32_t aw_action_more(const struct aw_bounds *bounds);
+uint32_t aw_action_dim(uint32_t more);
+/* Whose number it is. */
+enum aw_resource aw_action_resource(uint32_t more, uint32_t axis);
+struct aw_space_axis aw_action_axis(uint32_t more, uint32_t axis);
 
 struct aw_action_config {
     uint32_t mapping; /* enum aw_action_mapping */
@@ -41,6 +56,8 @@ struct aw_action {
     struct aw_action_config config;
     struct aw_log_range cpu_millicores, memory_bytes, replicas;
     struct aw_log_range memory_margin, cpu_margin; /* anchored: over the recent peaks */
+    uint32_t more, dim;                            /* see aw_action_more, aw_action_dim */
+    struct aw_log_range range[AW_RESOURCES];       /* of `more` alone */
 };
 
 /* The recent past. No padding: it is part of snapshots. */
@@ -60,8 +77,8 @@ void aw_action_begin(struct aw_action_memory *memory);
 void aw_action_observe(const struct aw_action *action, struct aw_action_memory *memory,
                        const struct aw_reading *reading);
 
-/* `values` beyond [-1, 1] count as the end they are beyond; they must be finite. All of the plan is
- * set. `reading` is the latest, whose wanted sizes the deadband keeps. */
+/* `values` beyond [-1, 1] count as the end they are beyond; they must be finite. All that the
+ * numbers are of is set. `reading` is the latest, whose wanted sizes the deadband keeps. */
 void aw_action_plan(const struct aw_action *action, const struct aw_action_memory *memory,
                     const struct aw_reading *reading, const float *values,
                     struct aw_plan *ret_plan);

@@ -140,6 +140,9 @@ static void set_decided(json_t *row, struct aw_api *api, const struct aw_desk_vi
     aw__json_set(row, "model", aw__json_model(d->policy_id), ok);
     aw__json_set(row, "cpu_millicores", json_integer(present->cpu_millicores), ok);
     aw__json_set(row, "memory_bytes", json_integer(present->memory_bytes), ok);
+    for (uint32_t r = AW_RESOURCE_MEMORY + 1; r < AW_RESOURCES; r++)
+        if (present->amount[r])
+            aw__json_set(row, aw_resource_table[r].member, json_integer(present->amount[r]), ok);
     aw__json_set(row, "recommended", aw__json_plan(&d->guard.recommended), ok);
     aw__json_set(row, "cpu_used", aw__json_num(d->reading.cpu_utilisation), ok);
     aw__json_set(row, "memory_used", aw__json_num(d->reading.memory_utilisation), ok);

@@ -136,10 +136,10 @@ static void agent(const uint8_t *data, size_t size)
         return;
     if (message->message_case == AWARE__V1__AGENT_MESSAGE__MESSAGE_ACTION) {
         const Aware__V1__Action *action = message->action;
-        float taken[AW_ACTION_DIM] = {NAN, NAN, NAN};
+        float taken[AW_ACTION_MAX] = {NAN, NAN, NAN};
         struct aw_external_agent_words said;
         const enum aw_external_agent_fault fault =
-            aw_external_agent_check(action->values, action->n_values, taken);
+            aw_external_agent_check(action->values, action->n_values, AW_ACTION_DIM, taken);
         for (uint32_t i = 0; i < AW_ACTION_DIM; i++)
             AW_ASSERT(fault ? isnan(taken[i]) : taken[i] >= -1 && taken[i] <= 1);
         aw_external_agent_words_take(&said, &action->confidence, action->explanation);

@@ -91,12 +91,6 @@ struct autoscale {
     struct aw_autoscale_info info;
 };
 
-static const struct aw_space_axis action_axes[AW_ACTION_DIM] = {
-    [AW_ACTION_CPU] = {"cpu", "", -1, 1},
-    [AW_ACTION_MEMORY] = {"memory", "", -1, 1},
-    [AW_ACTION_REPLICAS] = {"replicas", "", -1, 1},
-};
-
 /* --- an episode ------------------------------------------------------------------------------- */
 
 /* What the metrics say now. A cluster that does not answer leaves everything unknown but what was
@@ -646,7 +640,7 @@ static const struct aw_env_spec default_spec = {
     .name = "autoscale-v0",
     .summary = "Scale a workload: least cost within its SLO budget.",
     .observation = {AW_SPACE_BOX, AW_STATE_DEFAULT_DIM, 0, aw_state_axes},
-    .action = {AW_SPACE_BOX, AW_ACTION_DIM, 0, action_axes},
+    .action = {AW_SPACE_BOX, AW_ACTION_DIM, 0, aw_action_axes},
     .episode_steps_max = 100,
     .reward_low = (float)-(AW_COST_RATIO_MAX + AW_LAMBDA_MAX),
     .reward_high = 0,
@@ -657,7 +651,7 @@ static const struct aw_env_spec paper_spec = {
     .name = "autoscale-paper-v0",
     .summary = "Scale a workload as in AWARE: its state, actions and reward.",
     .observation = {AW_SPACE_BOX, AW_STATE_PAPER_DIM, 0, aw_state_axes},
-    .action = {AW_SPACE_BOX, AW_ACTION_DIM, 0, action_axes},
+    .action = {AW_SPACE_BOX, AW_ACTION_DIM, 0, aw_action_axes},
     .episode_steps_max = 100,
     .reward_low = 0,
     .reward_high = AW_OBJECTIVE_RESOURCES,

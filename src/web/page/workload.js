@@ -271,7 +271,8 @@ export function view(root, app, [namespace, workload, what, id]) {
       ['estimate', w.estimate && w.estimate.mean !== null ? `${format.number(w.estimate.mean)} per episode, ` +
         `${format.number(w.estimate.low)} to ${format.number(w.estimate.high)}` : 'none yet'],
       w.canary && w.canary.sentence && ['trial', w.canary.sentence],
-      ['prices', `${format.money(w.prices.core_hour)} a core-hour, ${format.money(w.prices.gib_hour)} a GiB-hour`]]),
+      ['prices', `${format.money(w.prices.core_hour)} a core-hour, ${format.money(w.prices.gib_hour)} a GiB-hour` +
+        Object.keys(w.prices).filter((key) => key !== 'core_hour' && key !== 'gib_hour').map((key) => `, ${format.money(w.prices[key])} a ${key.replaceAll('_', '-')}`).join('')]]),
     h('p', {}, h('a', { href: `#/training/${name}` }, 'How it learns')));
   }
 
