@@ -313,8 +313,8 @@ static void object_read(struct aw_recommender *r, struct aw__object *object,
         target_take(r, object, profile);
     object->mode = config->guard.mode;
     object->place = (struct aw_kubecluster_place){
-        .cpu_millicores = profile->bounds.cpu_millicores_max,
-        .memory_bytes = profile->bounds.memory_bytes_max,
+        .cpu_millicores = profile->pilot.bounds.cpu_millicores_max,
+        .memory_bytes = profile->pilot.bounds.memory_bytes_max,
         .new_pods_only = profile->update_mode == AW_UPDATE_INITIAL,
     };
     snprintf(object->place.container, sizeof object->place.container, "%s", profile->container);

@@ -43,7 +43,7 @@ enum aw_guard_mode aw_profile_mode(const struct aw_profile *profile, bool simula
 
 bool aw_profile_has_slo(const struct aw_profile *profile)
 {
-    return profile->slo_latency_us > 0 || profile->slo_throughput_per_s > 0;
+    return profile->pilot.slo.latency_us_p99 > 0 || profile->pilot.slo.throughput_per_s > 0;
 }
 
 enum aw_err aw_profile_actuated(const struct aw_profile *profile, uint32_t sets,
@@ -51,7 +51,7 @@ enum aw_err aw_profile_actuated(const struct aw_profile *profile, uint32_t sets,
 {
     for (uint32_t i = AW_SIZE_FIRST; i < AW_RESOURCES; i++) {
         const char *name = aw_resource_table[i].name;
-        if (profile->bounds.max[i] && !(sets & AW_PLAN_BIT(i)))
+        if (profile->pilot.bounds.max[i] && !(sets & AW_PLAN_BIT(i)))
             return aw_fail_at(diag, AW_ERR_CONFIG, profile->place.file, profile->bound_line[i],
                               profile->place.column, "spec.constraints",
                               "%s cannot set %s: take %s out of minAllowed and maxAllowed", cluster,
@@ -195,14 +195,14 @@ static void metrics_use(struct aw__reading *r, struct aw__profile_draft *draft)
         }
         if (!aw__reading_sound(r, "spec.learning.fallback"))
             continue;
-        if (own && draft->profile.fallback.hpa_target != metric->utilization)
+        if (own && draft->profile.pilot.fallback.hpa_target != metric->utilization)
             aw__reading_expected(r, item,
                                  "averageUtilization is %" PRIu32 ", but "
                                  "spec.learning.fallback.hpaTarget on line %" PRIu32 " is %" PRIu32,
                                  metric->utilization, own->line,
-                                 draft->profile.fallback.hpa_target);
+                                 draft->profile.pilot.fallback.hpa_target);
         else
-            draft->profile.fallback.hpa_target = metric->utilization;
+            draft->profile.pilot.fallback.hpa_target = metric->utilization;
     }
 }
 
@@ -213,15 +213,15 @@ static void slo_check(struct aw__reading *r, struct aw__profile_draft *draft)
     const struct aw_node *slo = aw__reading_at(r, "spec.goals.slo");
     const struct aw_node *target = aw__reading_at(r, "spec.goals.slo.latency.target");
     const struct aw_node *at = aw__reading_at(r, "spec.goals.slo.window");
-    p->slo_latency_us = target ? (double)draft->latency_us : 0;
-    p->slo_timeout_us = (double)draft->timeout_us;
-    p->slo_throughput_per_s = draft->throughput_per_s;
+    p->pilot.slo.latency_us_p99 = target ? (double)draft->latency_us : 0;
+    p->pilot.slo.timeout_us = (double)draft->timeout_us;
+    p->pilot.slo.throughput_per_s = draft->throughput_per_s;
     if (!aw_profile_has_slo(p)) {
         aw__reading_warn(r, slo ? slo : aw__reading_at(r, "spec"), "no_slo",
                          "no SLO (spec.goals.slo): nothing is learned, the fallback acts");
         return;
     }
-    if (target && p->slo_timeout_us < p->slo_latency_us) {
+    if (target && p->pilot.slo.timeout_us < p->pilot.slo.latency_us_p99) {
         const struct aw_node *timeout = aw__reading_at(r, "spec.goals.slo.latency.timeout");
         aw__reading_expected(r, timeout ? timeout : target,
                              "expected a timeout above the target: a request that is never "
@@ -229,16 +229,16 @@ static void slo_check(struct aw__reading *r, struct aw__profile_draft *draft)
     }
     if (!aw__reading_sound(r, "spec.learning.stepSeconds"))
         return;
-    const double steps = (double)p->slo_window_us / (p->step_s * 1e6);
-    aw_duration_print((int64_t)(p->step_s * 1e6), step, sizeof step);
+    const double steps = (double)p->slo_window_us / (p->pilot.step_s * 1e6);
+    aw_duration_print((int64_t)(p->pilot.step_s * 1e6), step, sizeof step);
     aw_duration_print(p->slo_window_us, window, sizeof window);
     if (steps < 1)
         aw__reading_expected(r, at ? at : slo,
                              "expected a window of at least a step (%s), found %s", step, window);
-    else if (p->slo_budget > 0 && p->slo_budget * steps < 1)
+    else if (p->pilot.slo_budget > 0 && p->pilot.slo_budget * steps < 1)
         aw__reading_warn(r, at ? at : slo, "small_budget",
                          "%g %% of a window of %s is less than one step of %s: one miss spends it",
-                         p->slo_budget * 100, window, step);
+                         p->pilot.slo_budget * 100, window, step);
 }
 
 /* --- constraints ------------------------------------------------------------------------------
@@ -375,7 +375,7 @@ static void controlled_set(struct aw__reading *r, struct aw__profile_draft *draf
     const struct aw_node *all = aw__reading_at(r, "spec.constraints.containerControlledResources");
     const struct aw_node *own = sized ? aw_node_find(node, "controlledResources") : NULL;
     const uint32_t controlled = off ? 0 : controlled_of(r, draft, sized, own, all, limits);
-    draft->profile.controlled = AW_PLAN_REPLICAS | controlled;
+    draft->profile.pilot.controlled = AW_PLAN_REPLICAS | controlled;
     for (uint32_t i = AW_SIZE_FIRST; i < AW_RESOURCES; i++) {
         const struct aw_resource_row *row = &aw_resource_table[i];
         const bool mine = controlled & AW_PLAN_BIT(i);
@@ -424,7 +424,7 @@ static const char *amount_print(uint32_t resource, int64_t amount, char buf[AW_Q
 static void bounds_check(struct aw__reading *r, struct aw__profile_draft *draft,
                          const struct aw_node *sizes)
 {
-    struct aw_bounds *b = &draft->profile.bounds;
+    struct aw_bounds *b = &draft->profile.pilot.bounds;
     char low[AW_QUANTITY_TEXT_MAX], high[AW_QUANTITY_TEXT_MAX];
     for (uint32_t i = AW_SIZE_FIRST; i < AW_RESOURCES; i++) {
         const char *name = aw_resource_table[i].name;
@@ -433,7 +433,7 @@ static void bounds_check(struct aw__reading *r, struct aw__profile_draft *draft,
                 r, sizes, "expected minAllowed.%s of at most maxAllowed.%s, found %s and %s", name,
                 name, amount_print(i, b->min[i], low), amount_print(i, b->max[i], high));
     }
-    if (b->replicas_min == b->replicas_max && draft->profile.controlled == AW_PLAN_REPLICAS)
+    if (b->replicas_min == b->replicas_max && draft->profile.pilot.controlled == AW_PLAN_REPLICAS)
         aw__reading_warn(r, aw__reading_at(r, "spec.constraints"), "nothing_to_scale",
                          "one number of replicas is allowed and no size may change: there is "
                          "nothing to decide");
@@ -464,9 +464,9 @@ static void constraints_use(struct aw__reading *r, struct aw__profile_draft *dra
     for (uint32_t i = AW_SIZE_FIRST; i < AW_RESOURCES; i++)
         p->bound_line[i] = limits.min[i] || limits.max[i] ? node->line : 0;
     controlled_set(r, draft, sized, node, off, &limits);
-    memcpy(limits.min, p->bounds.min, AW_SIZE_FIRST * sizeof *limits.min);
-    memcpy(limits.max, p->bounds.max, AW_SIZE_FIRST * sizeof *limits.max);
-    p->bounds = limits;
+    memcpy(limits.min, p->pilot.bounds.min, AW_SIZE_FIRST * sizeof *limits.min);
+    memcpy(limits.max, p->pilot.bounds.max, AW_SIZE_FIRST * sizeof *limits.max);
+    p->pilot.bounds = limits;
     bounds_check(r, draft, node);
 }
 
@@ -477,12 +477,12 @@ static void behavior_use(struct aw__reading *r, struct aw__profile_draft *draft)
     const struct aw_node *own = aw__reading_at(r, "spec.learning.fallback.hpaDownWindow");
     if (!window)
         return;
-    if (own && draft->profile.fallback.hpa_down_window != draft->down_window_s)
+    if (own && draft->profile.pilot.fallback.hpa_down_window != draft->down_window_s)
         aw__reading_expected(r, window,
                              "differs from spec.learning.fallback.hpaDownWindow on line %" PRIu32,
                              own->line);
     else
-        draft->profile.fallback.hpa_down_window = draft->down_window_s;
+        draft->profile.pilot.fallback.hpa_down_window = draft->down_window_s;
 }
 
 /* --- learning ---------------------------------------------------------------------------------
@@ -490,20 +490,17 @@ static void behavior_use(struct aw__reading *r, struct aw__profile_draft *draft)
 
 static void agent_use(struct aw__reading *r, struct aw_profile *p)
 {
-    aw_conf_defaults(aw_rehearse_fields, &p->rehearse);
-    aw_conf_defaults(aw_learner_fields, &p->learner);
-    aw_conf_defaults(aw_ope_fields, &p->learner.ope);
-    aw_conf_defaults(aw_external_agent_fields, &p->external);
     const struct aw_node *settings = aw__reading_at(r, "spec.learning.agent.settings");
     if (!settings || settings->kind != AW_NODE_MAP)
         return;
     const struct aw_schema_sink sink = aw__reading_sink(r);
-    if (p->agent == AW_POLICY_CAPACITY)
-        aw_schema_decode_conf(aw_rehearse_fields, r->tree, settings, &p->rehearse, &sink);
-    else if (p->agent == AW_POLICY_EXTERNAL)
-        aw_schema_decode_conf(aw_external_agent_fields, r->tree, settings, &p->external, &sink);
+    if (p->pilot.agent == AW_POLICY_CAPACITY)
+        aw_schema_decode_conf(aw_rehearse_fields, r->tree, settings, &p->pilot.rehearse, &sink);
+    else if (p->pilot.agent == AW_POLICY_EXTERNAL)
+        aw_schema_decode_conf(aw_external_agent_fields, r->tree, settings, &p->pilot.external,
+                              &sink);
     else
-        aw_schema_decode_conf(aw_learner_fields, r->tree, settings, &p->learner, &sink);
+        aw_schema_decode_conf(aw_learner_fields, r->tree, settings, &p->pilot.learner, &sink);
 }
 
 static void learning_check(struct aw__reading *r, struct aw_profile *p)
@@ -519,10 +516,10 @@ static void learning_check(struct aw__reading *r, struct aw_profile *p)
             stakes->line);
     else if (p->high_stakes)
         p->retraining = AW_RETRAINING_OFFLINE;
-    if (p->threshold_serving < p->threshold_online) /* false where one is auto */
+    if (p->pilot.thresholds.serving < p->pilot.thresholds.online) /* false where one is auto */
         aw__reading_warn(r, serving, "low_serving",
                          "serving needs less than acting at all: %g is below online, %g",
-                         p->threshold_serving, p->threshold_online);
+                         p->pilot.thresholds.serving, p->pilot.thresholds.online);
 }
 
 /* Asks the fallback itself whether it can work: settings, bounds, goals. */
@@ -531,30 +528,31 @@ static enum aw_err fallback_check(struct aw__reading *r, struct aw_profile *p,
 {
     const struct aw_node *node = aw__reading_at(r, "spec.learning.fallback");
     const struct aw_fallback_task task = {
-        .bounds = p->bounds,
-        .slo_latency_us = p->slo_latency_us,
-        .replicas = p->bounds.replicas_min,
-        .cpu_millicores = p->bounds.cpu_millicores_min,
-        .memory_bytes = p->bounds.memory_bytes_min,
+        .bounds = p->pilot.bounds,
+        .slo_latency_us = p->pilot.slo.latency_us_p99,
+        .replicas = p->pilot.bounds.replicas_min,
+        .cpu_millicores = p->pilot.bounds.cpu_millicores_min,
+        .memory_bytes = p->pilot.bounds.memory_bytes_min,
     };
     struct aw_fallback *policy = NULL;
     struct aw_diag diag;
     node = node ? node : aw__reading_at(r, "spec");
-    if (p->fallback.kind == AW_FALLBACK_AIMD && !(p->slo_latency_us > 0))
+    if (p->pilot.fallback.kind == AW_FALLBACK_AIMD && !(p->pilot.slo.latency_us_p99 > 0))
         aw__reading_expected(r, node,
                              "expected a latency SLO (spec.goals.slo.latency): aimd "
                              "follows nothing else");
-    if (p->fallback.kind == AW_FALLBACK_VPA && p->controlled == AW_PLAN_REPLICAS)
+    if (p->pilot.fallback.kind == AW_FALLBACK_VPA && p->pilot.controlled == AW_PLAN_REPLICAS)
         aw__reading_expected(r, node,
                              "expected a fallback that changes replicas: no size may "
                              "change, and vpa changes nothing else");
-    if (p->fallback.kind == AW_FALLBACK_HPA && p->bounds.replicas_min == p->bounds.replicas_max)
+    if (p->pilot.fallback.kind == AW_FALLBACK_HPA &&
+        p->pilot.bounds.replicas_min == p->pilot.bounds.replicas_max)
         aw__reading_expected(r, node,
                              "expected a fallback that changes sizes: one number of "
                              "replicas is allowed, and hpa changes nothing else");
     if (r->bad_count > 0)
         return AW_OK;
-    const enum aw_err err = aw_fallback_new(&p->fallback, &task, alloc, &policy, &diag);
+    const enum aw_err err = aw_fallback_new(&p->pilot.fallback, &task, alloc, &policy, &diag);
     aw_fallback_free(policy);
     if (err == AW_ERR_NOMEM) {
         if (ret_diag)
@@ -571,8 +569,8 @@ static void guard_check(struct aw__reading *r, struct aw_profile *p)
     const struct aw_node *node = aw__reading_at(r, "spec.guard");
     struct aw_guard guard;
     struct aw_diag diag;
-    p->guard.mode = aw_profile_mode(p, false);
-    const enum aw_err err = aw_guard_init(&guard, &p->guard, &p->bounds, &diag);
+    p->pilot.guard.mode = aw_profile_mode(p, false);
+    const enum aw_err err = aw_guard_init(&guard, &p->pilot.guard, &p->pilot.bounds, &diag);
     node = node ? node : aw__reading_at(r, "spec");
     if (err)
         aw__reading_fail(r, node, aw_tree_place(r->tree, node, AW_ERR_CONFIG, &diag), &diag);
@@ -613,6 +611,7 @@ enum aw_err aw__profile_read(struct aw__reading *r, const struct aw_alloc *alloc
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for an autoscaler");
     struct aw_profile *p = &draft->profile;
     const struct aw_schema_sink sink = aw__reading_sink(r);
+    aw_pilot_config_init(&p->pilot);
     aw_schema_defaults(aw__profile_fields, draft);
     aw_schema_decode(aw__profile_fields, r->tree, r->root, draft, &sink);
     p->update_mode_given = aw__reading_at(r, "spec.policy.updateMode") != NULL;
@@ -621,7 +620,7 @@ enum aw_err aw__profile_read(struct aw__reading *r, const struct aw_alloc *alloc
     if (aw__reading_sound(r, "spec.goals.slo"))
         slo_check(r, draft);
     if (all_sound(r, counts))
-        replicas_check(r, &p->bounds);
+        replicas_check(r, &p->pilot.bounds);
     if (all_sound(r, sizes))
         constraints_use(r, draft);
     if (aw__reading_sound(r, "spec.constraints.global") &&

@@ -78,18 +78,12 @@ struct aw_profile {
     char target_kind[AW_CLUSTER_NAME_MAX];
     char target_name[AW_CLUSTER_NAME_MAX];
 
-    /* spec.goals.slo */
-    double slo_latency_us;       /* 0: no latency SLO */
-    double slo_latency_quantile; /* 0.5, 0.95 or 0.99: what samples have */
-    double slo_timeout_us;       /* latency of a request that is never answered */
-    double slo_throughput_per_s; /* 0: no throughput SLO */
-    double slo_budget;           /* share of steps that may miss the SLO */
-    int64_t slo_window_us;       /* over which the budget is counted */
+    /* What it comes to, as far as it can be said here: a pilot's settings but for those that
+     * aw_pilot_config_of makes of what follows. Without pointers. */
+    struct aw_pilot_config pilot;
 
-    /* spec.constraints, spec.resourcePolicy */
-    struct aw_bounds bounds;             /* per replica */
+    int64_t slo_window_us;               /* over which the budget is counted */
     uint32_t bound_line[AW_RESOURCES];   /* where a size is bounded; 0: nowhere */
-    uint32_t controlled;                 /* AW_PLAN_*: what may be changed at all */
     bool requests_only;                  /* limits stay as they are */
     char container[AW_CLUSTER_NAME_MAX]; /* the one that is sized; "*": whichever there is */
 
@@ -98,32 +92,13 @@ struct aw_profile {
     bool update_mode_given;
     char recommender[AW_CLUSTER_NAME_MAX]; /* "": ours */
 
-    struct aw_guard_settings guard; /* spec.guard; its mode is that of update_mode */
-
     /* spec.learning */
-    bool bootstrap;            /* begin OFFLINE, the fallback acting */
-    double threshold_online;   /* mean reward per episode; NAN: auto, from the fallback's own */
-    double threshold_serving;  /* likewise */
-    double threshold_variance; /* highest deviation of the reward of episodes; NAN: auto */
-    uint32_t window_episodes;  /* over which mean and deviation are taken */
-    uint32_t retraining;       /* enum aw_retraining; high stakes are in it */
+    uint32_t retraining; /* enum aw_retraining; high stakes are in it */
     bool high_stakes;
-    uint32_t task;      /* enum aw_profile_task */
-    uint32_t objective; /* enum aw_objective_kind */
-    double slo_weight;  /* a of the paper's reward */
-    struct aw_prices prices;
-    double exploration_budget; /* share of slo_budget that exploring may spend in a window */
-    double step_s;
-    uint32_t episode_steps;
-    uint64_t seed;  /* of the learner's chance; workloads of one seed still differ by name */
-    uint32_t agent; /* enum aw_policy_kind */
+    uint32_t task; /* enum aw_profile_task */
+    uint64_t seed; /* of the learner's chance; workloads of one seed still differ by name */
     char model
         [AW_MODEL_SHELF_PATH_MAX]; /* of a network: "shipped", "none" or a path (pretrained.h) */
-    struct aw_rehearse_settings rehearse;       /* of a capacity rule */
-    struct aw_learner_settings learner;         /* of a network */
-    struct aw_external_agent_settings external; /* of an agent in another process */
-    struct aw_fallback_settings fallback;
-    struct aw_canary_settings canary;
 };
 
 /* "namespace/name". Returns `buf`. */

@@ -381,7 +381,7 @@ static void names_check(struct aw_profile_report *report, struct names *list, ui
 static void start_check(struct aw_profile_report *report, const struct aw_profile *profile,
                         const struct aw_profile_app *app)
 {
-    const struct aw_bounds *b = &profile->bounds;
+    const struct aw_bounds *b = &profile->pilot.bounds;
     char key[AW_PROFILE_KEY_MAX];
     struct aw_plan start = {
         .replicas = app->replicas ? app->replicas : b->replicas_min,
@@ -405,16 +405,16 @@ static void slo_check(struct aw_profile_report *report, const struct aw_profile 
                       const struct aw_profile_app *app)
 {
     char target[AW_QUANTITY_TEXT_MAX], alone[AW_QUANTITY_TEXT_MAX];
-    if (!(profile->slo_latency_us > 0) || profile->slo_latency_quantile < 0.99)
+    if (!(profile->pilot.slo.latency_us_p99 > 0) || profile->pilot.slo.quantile < 0.99)
         return;
     const double alone_us = aw_app_unloaded_p99_us(&app->app, 1, 0);
-    if (profile->slo_latency_us >= alone_us)
+    if (profile->pilot.slo.latency_us_p99 >= alone_us)
         return;
     struct aw_diag diag;
     aw_fail_at(&diag, AW_OK, profile->place.file, profile->place.line, profile->place.column,
                "spec.goals.slo.latency.target",
                "%s cannot be met: p99 of %s/%s is %s even when a request is alone",
-               aw_duration_round((int64_t)profile->slo_latency_us, target, sizeof target),
+               aw_duration_round((int64_t)profile->pilot.slo.latency_us_p99, target, sizeof target),
                app->namespace, app->name,
                aw_duration_round((int64_t)alone_us, alone, sizeof alone));
     aw__report_warn(report, "unmeetable", &diag);

@@ -16,42 +16,42 @@ static void ten_lines_are_enough_and_the_rest_are_defaults(void **state)
     assert_string_equal(p->target_api_version, "apps/v1");
     assert_string_equal(p->target_kind, "Deployment");
     assert_string_equal(p->target_name, "cart");
-    assert_true(p->slo_latency_us == 200000);
-    assert_true(p->slo_latency_quantile == 0.99);
-    assert_true(p->slo_timeout_us == 30e6);
-    assert_true(p->slo_throughput_per_s == 0);
-    assert_true(p->slo_budget == 0.01);
+    assert_true(p->pilot.slo.latency_us_p99 == 200000);
+    assert_true(p->pilot.slo.quantile == 0.99);
+    assert_true(p->pilot.slo.timeout_us == 30e6);
+    assert_true(p->pilot.slo.throughput_per_s == 0);
+    assert_true(p->pilot.slo_budget == 0.01);
     assert_true(p->slo_window_us == 3600000000);
-    assert_int_equal(p->bounds.replicas_min, 1);
-    assert_int_equal(p->bounds.replicas_max, 9);
-    assert_int_equal(p->bounds.cpu_millicores_min, 100);
-    assert_int_equal(p->bounds.cpu_millicores_max, 4000);
-    assert_int_equal(p->bounds.memory_bytes_min, (int64_t)64 << 20);
-    assert_int_equal(p->bounds.memory_bytes_max, (int64_t)8 << 30);
-    assert_int_equal(p->controlled, AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY);
+    assert_int_equal(p->pilot.bounds.replicas_min, 1);
+    assert_int_equal(p->pilot.bounds.replicas_max, 9);
+    assert_int_equal(p->pilot.bounds.cpu_millicores_min, 100);
+    assert_int_equal(p->pilot.bounds.cpu_millicores_max, 4000);
+    assert_int_equal(p->pilot.bounds.memory_bytes_min, (int64_t)64 << 20);
+    assert_int_equal(p->pilot.bounds.memory_bytes_max, (int64_t)8 << 30);
+    assert_int_equal(p->pilot.controlled, AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY);
     assert_string_equal(p->container, "*");
     assert_false(p->requests_only);
     assert_string_equal(p->recommender, "");
-    assert_true(p->bootstrap);
-    assert_true(isnan(p->threshold_online) && isnan(p->threshold_serving) &&
-                isnan(p->threshold_variance));
-    assert_int_equal(p->window_episodes, 10);
+    assert_true(p->pilot.lifecycle.bootstrap);
+    assert_true(isnan(p->pilot.thresholds.online) && isnan(p->pilot.thresholds.serving) &&
+                isnan(p->pilot.thresholds.deviation));
+    assert_int_equal(p->pilot.lifecycle.window, 10);
     assert_int_equal(p->retraining, AW_RETRAINING_ONLINE);
     assert_false(p->high_stakes);
     assert_int_equal(p->task, AW_PROFILE_TASK_DEFAULT);
-    assert_int_equal(p->objective, AW_OBJECTIVE_CONSTRAINED);
-    assert_true(p->prices.core_hour == 0.04 && p->prices.gib_hour == 0.005);
-    assert_true(p->exploration_budget == 0.5);
-    assert_true(p->step_s == 15);
-    assert_int_equal(p->episode_steps, 100);
-    assert_int_equal(p->fallback.kind, AW_FALLBACK_HPA_VPA_MEM);
-    assert_int_equal(p->fallback.hpa_target, 80);
+    assert_int_equal(p->pilot.objective, AW_OBJECTIVE_CONSTRAINED);
+    assert_true(p->pilot.prices.core_hour == 0.04 && p->pilot.prices.gib_hour == 0.005);
+    assert_true(p->pilot.watchdog.explore_violation == 0.5);
+    assert_true(p->pilot.step_s == 15);
+    assert_int_equal(p->pilot.episode_steps, 100);
+    assert_int_equal(p->pilot.fallback.kind, AW_FALLBACK_HPA_VPA_MEM);
+    assert_int_equal(p->pilot.fallback.hpa_target, 80);
     struct aw_guard_settings guard;
     memset(&guard, 0, sizeof guard);
     aw_conf_defaults(aw_guard_fields, &guard);
     assert_int_equal(guard.mode, AW_GUARD_OFF);
-    assert_true(p->guard.peak_window == guard.peak_window);
-    assert_int_equal(p->agent, AW_POLICY_CAPACITY);
+    assert_true(p->pilot.guard.peak_window == guard.peak_window);
+    assert_int_equal(p->pilot.agent, AW_POLICY_CAPACITY);
     aw_profile_set_deinit(&set);
 }
 
@@ -119,47 +119,49 @@ static void what_is_written_is_what_is_kept(void **state)
     const struct aw_profile *p = &set.profiles[0];
     assert_string_equal(p->namespace, "n");
     assert_string_equal(p->target_kind, "StatefulSet");
-    assert_true(p->slo_latency_quantile == 0.95);
+    assert_true(p->pilot.slo.quantile == 0.95);
     struct aw_pilot_config config;
     aw_pilot_config_of(&config, p, true);
     assert_true(config.slo.quantile == 0.95);
-    assert_true(p->slo_latency_us == 1.5e6 && p->slo_timeout_us == 60e6);
-    assert_true(p->slo_throughput_per_s == 2);
-    assert_close(p->slo_budget, 0.005, 1e-15);
+    assert_true(p->pilot.slo.latency_us_p99 == 1.5e6 && p->pilot.slo.timeout_us == 60e6);
+    assert_true(p->pilot.slo.throughput_per_s == 2);
+    assert_close(p->pilot.slo_budget, 0.005, 1e-15);
     assert_true(p->slo_window_us == 86400000000);
-    assert_int_equal(p->bounds.replicas_min, 2);
-    assert_int_equal(p->bounds.cpu_millicores_min, 50);
-    assert_int_equal(p->bounds.cpu_millicores_max, 1000); /* the pod's is narrower */
-    assert_int_equal(p->bounds.memory_bytes_max, (int64_t)2 << 30);
-    assert_int_equal(p->controlled, AW_PLAN_REPLICAS | AW_PLAN_MEMORY);
+    assert_int_equal(p->pilot.bounds.replicas_min, 2);
+    assert_int_equal(p->pilot.bounds.cpu_millicores_min, 50);
+    assert_int_equal(p->pilot.bounds.cpu_millicores_max, 1000); /* the pod's is narrower */
+    assert_int_equal(p->pilot.bounds.memory_bytes_max, (int64_t)2 << 30);
+    assert_int_equal(p->pilot.controlled, AW_PLAN_REPLICAS | AW_PLAN_MEMORY);
     assert_string_equal(p->container, "main");
     assert_int_equal(p->update_mode, AW_UPDATE_IN_PLACE_OR_RECREATE);
     assert_true(p->update_mode_given);
-    assert_int_equal(p->guard.mode, AW_GUARD_AUTO);
-    assert_true(p->guard.peak_window == 900 && p->guard.restart_count == 3);
+    assert_int_equal(p->pilot.guard.mode, AW_GUARD_AUTO);
+    assert_true(p->pilot.guard.peak_window == 900 && p->pilot.guard.restart_count == 3);
     assert_string_equal(p->recommender, "");
-    assert_false(p->bootstrap);
-    assert_true(p->threshold_online == 120 && p->threshold_serving == 130.5);
-    assert_true(isnan(p->threshold_variance));
-    assert_int_equal(p->window_episodes, 7);
+    assert_false(p->pilot.lifecycle.bootstrap);
+    assert_true(p->pilot.thresholds.online == 120 && p->pilot.thresholds.serving == 130.5);
+    assert_true(isnan(p->pilot.thresholds.deviation));
+    assert_int_equal(p->pilot.lifecycle.window, 7);
     assert_int_equal(p->retraining, AW_RETRAINING_OFFLINE);
-    assert_int_equal(p->objective, AW_OBJECTIVE_PAPER);
-    assert_true(p->slo_weight == 0.7 && p->prices.core_hour == 1 && p->prices.gib_hour == 0);
-    assert_true(p->exploration_budget == 0.25);
+    assert_int_equal(p->pilot.objective, AW_OBJECTIVE_PAPER);
+    assert_true(p->pilot.slo_weight == 0.7 && p->pilot.prices.core_hour == 1 &&
+                p->pilot.prices.gib_hour == 0);
+    assert_true(p->pilot.watchdog.explore_violation == 0.25);
     assert_int_equal(p->task, AW_PROFILE_TASK_PAPER);
-    assert_int_equal(p->fallback.kind, AW_FALLBACK_HPA);
-    assert_int_equal(p->fallback.hpa_target, 65);
-    assert_int_equal(p->fallback.hpa_down_window, 60);
-    assert_true(p->fallback.hpa_tolerance == 0.2);
-    assert_true(p->canary.enabled && p->canary.share == 0.5 && p->canary.restore_steps == 20);
-    assert_int_equal(p->canary.shadow_steps, 8);
-    assert_int_equal(p->canary.episodes, 4);
-    assert_int_equal(p->agent, AW_POLICY_NETWORK);
-    assert_true(p->step_s == 30);
-    assert_int_equal(p->episode_steps, 50);
+    assert_int_equal(p->pilot.fallback.kind, AW_FALLBACK_HPA);
+    assert_int_equal(p->pilot.fallback.hpa_target, 65);
+    assert_int_equal(p->pilot.fallback.hpa_down_window, 60);
+    assert_true(p->pilot.fallback.hpa_tolerance == 0.2);
+    assert_true(p->pilot.canary.enabled && p->pilot.canary.share == 0.5 &&
+                p->pilot.canary.restore_steps == 20);
+    assert_int_equal(p->pilot.canary.shadow_steps, 8);
+    assert_int_equal(p->pilot.canary.episodes, 4);
+    assert_int_equal(p->pilot.agent, AW_POLICY_NETWORK);
+    assert_true(p->pilot.step_s == 30);
+    assert_int_equal(p->pilot.episode_steps, 50);
     assert_int_equal(p->seed, 99);
 
-    assert_true(p->learner.gamma == 0.5);
+    assert_true(p->pilot.learner.gamma == 0.5);
     aw_profile_set_deinit(&set);
 }
 
@@ -184,7 +186,7 @@ static void a_bound_that_is_not_said_never_contradicts_one_that_is(void **state)
                           "'*', requests: %s}]\n",
                  cases[i].requests);
         struct aw_profile_set set = read_sound(text);
-        const struct aw_bounds *b = &set.profiles[0].bounds;
+        const struct aw_bounds *b = &set.profiles[0].pilot.bounds;
         if (b->cpu_millicores_min != cases[i].cpu_min ||
             b->cpu_millicores_max != cases[i].cpu_max ||
             b->memory_bytes_min >> 20 != cases[i].memory_mib_min ||
@@ -214,7 +216,7 @@ static void only_one_who_says_nothing_acts_in_a_simulation_and_not_elsewhere(voi
         struct aw_profile_set set = read_sound(text);
         assert_int_equal(aw_profile_mode(&set.profiles[0], false), cases[i].real);
         assert_int_equal(aw_profile_mode(&set.profiles[0], true), cases[i].simulated);
-        assert_int_equal(set.profiles[0].guard.mode, cases[i].real);
+        assert_int_equal(set.profiles[0].pilot.guard.mode, cases[i].real);
         aw_profile_set_deinit(&set);
     }
 }

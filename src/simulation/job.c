@@ -647,9 +647,9 @@ static enum aw_err workload_of(const struct aw_profile_set *set, const struct aw
         .cpu_millicores = cpu,
         .memory_bytes = app->memory_bytes ? app->memory_bytes : (int64_t)(mib * AW_MIB_REAL),
     };
-    aw_bounds_clip(&profile->bounds, &start);
-    ret->task = (struct aw_fallback_task){.bounds = profile->bounds,
-                                          .slo_latency_us = profile->slo_latency_us};
+    aw_bounds_clip(&profile->pilot.bounds, &start);
+    ret->task = (struct aw_fallback_task){.bounds = profile->pilot.bounds,
+                                          .slo_latency_us = profile->pilot.slo.latency_us_p99};
     memcpy(ret->task.amount, start.amount, sizeof start.amount);
     const struct aw_sim_settings *sim = &set->cluster.sim;
     ret->pilot.node.cpu_millicores = (int64_t)(sim->node_cores * 1e3);

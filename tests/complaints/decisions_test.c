@@ -99,7 +99,7 @@ static void kubernetes_autoscaler_5999_the_proposals_fields_are_understood(void 
                        "  constraints: {global: {minReplicas: 2, maxReplicas: 9}}\n"
                        "  policy: {updateMode: Auto}\n");
     assert_int_equal(set.profile_count, 1);
-    assert_int_equal(set.profiles[0].bounds.replicas_max, 9);
+    assert_int_equal(set.profiles[0].pilot.bounds.replicas_max, 9);
     aw_profile_set_deinit(&set);
 }
 
