@@ -53,6 +53,7 @@ extern const struct aw_conf_field aw_local_fields[];
 
 struct aw_local_workload {
     const char *const *command; /* ends with NULL; "{port}" is replaced. Also as PORT=. Copied */
+    uint32_t uid, gid;          /* as whom they run; uid 0: as this process */
     const char *health_path;    /* "/healthz"; "": a connection is enough */
     const char *metrics_path;   /* "/metrics", as Prometheus reads them; NULL or "": none. Copied */
     const char *metrics_histogram; /* there, of durations in seconds, without "_bucket". Copied */

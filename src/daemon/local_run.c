@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <pwd.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -93,6 +94,25 @@ static uint32_t words_of(char *text, const char **ret, uint32_t max)
     return count;
 }
 
+/* A command of a file is not run as root unless the file says so. */
+static enum aw_err user_of(const struct aw_profile_app *app, uint32_t *ret_uid, uint32_t *ret_gid,
+                           struct aw_diag *diag)
+{
+    struct passwd entry, *found = NULL;
+    char scratch[4096];
+    *ret_uid = *ret_gid = 0;
+    if (!app->local.command[0] || geteuid() != 0)
+        return AW_OK;
+    const int why = getpwnam_r(app->local.user, &entry, scratch, sizeof scratch, &found);
+    if (!found)
+        return aw_fail_at(diag, AW_ERR_CONFIG, app->place.file, app->place.line, app->place.column,
+                          "spec.local.user", "there is no user %s%s%s", app->local.user,
+                          why ? ": " : "", why ? strerror(why) : "");
+    *ret_uid = entry.pw_uid;
+    *ret_gid = entry.pw_gid;
+    return AW_OK;
+}
+
 static enum aw_err workload_add(struct aw_local_run *run, uint32_t i, struct aw_diag *diag)
 {
     const struct aw_daemon_config *ask = run->config.ask;
@@ -117,11 +137,15 @@ static enum aw_err workload_add(struct aw_local_run *run, uint32_t i, struct aw_
                                NULL};
     snprintf(text, sizeof text, "%s", app->local.command);
     words_of(text, words, AW_LOCAL_ARGS_MAX);
-    const enum aw_err kept = costs_put(run, i, diag);
+    uint32_t uid, gid;
+    enum aw_err kept = user_of(app, &uid, &gid, diag);
+    kept = kept ? kept : costs_put(run, i, diag);
     if (kept)
         return kept;
     const struct aw_local_workload workload = {
         .command = app->local.command[0] ? words : own,
+        .uid = uid,
+        .gid = gid,
         .health_path = app->local.health,
         .metrics_path = app->local.metrics[0]   ? app->local.metrics
                         : app->local.command[0] ? NULL

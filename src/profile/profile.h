@@ -116,6 +116,7 @@ AW_NODISCARD enum aw_err aw_profile_actuated(const struct aw_profile *profile, u
 /* The same application as processes of this machine, for the local cluster. */
 struct aw_profile_local {
     char command[512]; /* words with spaces between, "{port}" in one; "": aware-workload */
+    char user[64];     /* whom the command runs as where we are root */
     char health[128];  /* path of the health check */
     char path[128];    /* that requests ask for */
     char metrics[128]; /* path of a replica's own metrics; "": those of aware-workload, if it is */

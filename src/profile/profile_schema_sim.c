@@ -97,6 +97,11 @@ static const struct aw_schema_field app_local_fields[] = {
      A(app.local.command),
      .help = "program of a replica and its words, with spaces between; {port} stands for the port "
              "that it is to listen on (default: aware-workload with this application)"},
+    {.name = "user",
+     .type = AW_SCHEMA_TEXT,
+     A(app.local.user),
+     .initial = "nobody",
+     .help = "user that the command runs as, where aware itself is root; root leaves it root"},
     {.name = "health",
      .type = AW_SCHEMA_TEXT,
      A(app.local.health),

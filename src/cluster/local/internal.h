@@ -56,6 +56,7 @@ struct aw__local_workload {
     uint32_t index;
     char args[AW_LOCAL_ARGS_MAX][AW_LOCAL_ARG_MAX];
     uint32_t arg_count;
+    uint32_t uid, gid; /* 0: as we are */
     uint32_t wanted, replicas_max;
     int64_t cpu_millicores, memory_bytes; /* wanted */
     uint32_t slots;

@@ -339,6 +339,8 @@ enum aw_err aw_local_add(struct aw_local *local, const struct aw_local_workload 
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a workload");
     made->index = local->workload_count;
     made->wanted = workload->replicas;
+    made->uid = workload->uid;
+    made->gid = workload->gid;
     made->replicas_max = workload->replicas_max;
     made->cpu_millicores = workload->cpu_millicores;
     made->memory_bytes = workload->memory_bytes;

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum stage { STAGE_PARENT, STAGE_GROUP, STAGE_LOG, STAGE_PROGRAM };
+enum stage { STAGE_PARENT, STAGE_GROUP, STAGE_LOG, STAGE_USER, STAGE_PROGRAM };
 struct failure {
     int stage, why;
 };
@@ -28,9 +28,6 @@ static void give_up(int pipe_fd, enum stage stage)
 static void child(const struct aw__process_start *start, pid_t parent, int pipe_fd)
 {
     sigset_t none;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) /* it died before that was said */
-        _exit(127);
     for (uint32_t i = 0; i < start->door_count; i++) {
         const int fd = open(start->doors[i], O_WRONLY | O_CLOEXEC);
         if (fd < 0 || write(fd, "0", 1) != 1)
@@ -45,6 +42,16 @@ static void child(const struct aw__process_start *start, pid_t parent, int pipe_
     dup2(in, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
     dup2(out, STDERR_FILENO);
+    /* the calls themselves: the library would tell threads that are not in this process */
+    if (start->uid && (syscall(SYS_setgroups, 0, NULL) ||
+                       syscall(SYS_setresgid, start->gid, start->gid, start->gid) ||
+                       syscall(SYS_setresuid, start->uid, start->uid, start->uid)))
+        give_up(pipe_fd, STAGE_USER);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        give_up(pipe_fd, STAGE_USER);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user forgets it: prctl(2) */
+    if (getppid() != parent)          /* it died before that was said */
+        _exit(127);
     /* whatever is open elsewhere in this process is not the replica's */
     syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC);
     for (int number = 1; number < NSIG; number++) /* ignored ones would stay ignored */
@@ -86,7 +93,8 @@ enum aw_err aw__process_spawn(const struct aw__process_start *start, int *ret_pi
     }
     aw__process_wait((int)pid);
     const bool missing = failure.stage == STAGE_PROGRAM && failure.why == ENOENT;
-    static const char *const what[] = {"its parent is gone", "its control group", "its log", NULL};
+    static const char *const what[] = {"its parent is gone", "its control group", "its log",
+                                       "its user", NULL};
     return aw_fail(diag, missing ? AW_ERR_NOTFOUND : AW_ERR_IO, "%s: %s",
                    failure.stage == STAGE_PROGRAM ? start->argv[0] : what[failure.stage],
                    strerror(failure.why));

@@ -1,5 +1,6 @@
 /*
- * process.h - a replica's process: born inside its control groups, never left without a parent.
+ * process.h - a replica's process: born inside its control groups, never left without a parent, and
+ * never with more rights than it was born with (no_new_privs).
  *
  * Call order: spawn, then status until it says that the process has ended.
  * Memory:     the caller's; nothing is allocated.
@@ -15,6 +16,7 @@ struct aw__process_start {
     char *const *argv;   /* ends with NULL; argv[0] is looked up in PATH */
     char *const *envp;   /* ends with NULL */
     const char *log;     /* file that standard output and error go to; NULL: nowhere */
+    uint32_t uid, gid;   /* who it becomes, without other groups; uid 0: it stays who we are */
     uint32_t door_count; /* see aw__cgroup_doors */
     const char (*doors)[AW__CGROUP_PATH_MAX];
 };

@@ -214,6 +214,8 @@ static enum aw_err start(struct aw_local *local, struct aw__local_workload *work
         .argv = argv,
         .envp = envp,
         .log = local->settings.log_dir[0] ? log : NULL,
+        .uid = workload->uid,
+        .gid = workload->gid,
         .door_count = aw__cgroup_doors(&local->tree, r->group, local->doors),
         .doors = (const char(*)[AW__CGROUP_PATH_MAX])local->doors,
     };
