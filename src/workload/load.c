@@ -189,12 +189,16 @@ double aw_load_rate(const struct aw_load *load, int64_t at_us)
 double aw_load_mean(const struct aw_load *load, int64_t from_us, int64_t to_us)
 {
     AW_ASSERT(from_us < to_us && from_us >= 0);
+    const int64_t number = from_us / load->slot_us;
+    uint32_t slot = (uint32_t)(number % load->slot_count);
+    int64_t at = from_us, slot_end = (number + 1) * load->slot_us;
     double sum = 0;
-    for (int64_t at = from_us; at < to_us;) {
-        int64_t slot_end = (at / load->slot_us + 1) * load->slot_us;
-        int64_t end = slot_end < to_us ? slot_end : to_us;
-        sum += (double)load->rate_per_s[slot_at(load, at)] * (double)(end - at);
+    while (at < to_us) {
+        const int64_t end = slot_end < to_us ? slot_end : to_us;
+        sum += (double)load->rate_per_s[slot] * (double)(end - at);
         at = end;
+        slot_end += load->slot_us;
+        slot = slot + 1 < load->slot_count ? slot + 1 : 0;
     }
     return sum / (double)(to_us - from_us);
 }

@@ -41,9 +41,9 @@ static double cores_left(const struct aw_sim *sim, const struct aw__pod *pod)
 {
     if (sim->world->neighbour_cpu <= 0 || pod->node == AW__NO_NODE)
         return pod->cores;
-    const struct aw__node *node = &sim->node[pod->node];
-    double left = node->cores * (1 - sim->world->neighbour_cpu);
-    return node->cores_taken > left ? pod->cores * left / node->cores_taken : pod->cores;
+    const double taken = sim->nodes->cores_taken[pod->node];
+    const double left = sim->settings.node_cores * (1 - sim->world->neighbour_cpu);
+    return taken > left ? pod->cores * left / taken : pod->cores;
 }
 
 static double busy_limit(const struct aw_demand *demand)

@@ -53,8 +53,9 @@ struct aw__pod {
     uint32_t revision;
     enum aw__phase phase;
     double cores, memory_mib; /* its limits */
-    /* Factor on the base memory of each very process: mean, least and most of them. */
-    double memory_noise, memory_noise_low, memory_noise_high;
+    /* Factor on the base memory of each very process: mean and most of them, from the first time on
+     * that they serve. Of those that part to leave, still the one of all. */
+    double memory_noise, memory_noise_high;
     double started_us, ready_us, until_us;
     double ready_change_us;
     double stable_since_us; /* of the restart back-off */
@@ -77,10 +78,10 @@ struct aw__pod {
 };
 _Static_assert(AW_CLUSTER_PODS_MAX <= UINT16_MAX, "of a workload on a node: sixteen bits");
 
-struct aw__node {
-    double cores, memory_mib;         /* of the node */
-    double cores_taken, memory_taken; /* by pods */
-    double down_until_us;             /* in the past: it is up */
+/* Nodes, which are alike. Those beyond node_count have everything taken. */
+struct aw__nodes {
+    double cores_taken[AW_SIM_NODES_MAX], memory_taken_mib[AW_SIM_NODES_MAX]; /* by pods */
+    double down_until_us[AW_SIM_NODES_MAX]; /* in the past: it is up */
 };
 
 /* Sums over an interval, from which both the truth and the metrics are made. */
@@ -137,9 +138,11 @@ struct aw__workload {
     uint32_t oom_total, restarts_total;
     double in_flight;
     uint64_t reported; /* true from the first reading on */
+    uint64_t images;   /* a bit for each node that has its image */
 };
+_Static_assert(AW_SIM_NODES_MAX <= 64, "nodes are the bits of a word");
 
-/* Everything that decides the future. Followed in the same block by nodes, workloads and images. */
+/* Everything that decides the future. Followed in the same block by nodes and workloads. */
 struct aw__world {
     double now_us;
     struct aw_rng rng; /* placement, readings */
@@ -166,6 +169,7 @@ struct aw__profile {
     uint32_t pods_max;
     uint32_t first_pod; /* reference model: in the world's array of pods */
     uint32_t life;      /* how many had this index before */
+    uint32_t touched;   /* places beyond it are zero: nobody has used them */
     uint32_t next_free; /* of the free indices */
     uint32_t replicas, replicas_max;
     double cores, memory_mib;
@@ -181,12 +185,11 @@ struct aw_sim {
     struct aw__app **apps;                  /* [workloads_max]; NULL: a free place */
     uint32_t app_count;                     /* places that have been used */
 
-    unsigned char *state; /* one block: world, nodes, workloads, image bits */
+    unsigned char *state; /* one block: world, nodes, workloads */
     size_t state_bytes;   /* of it */
     struct aw__world *world;
-    struct aw__node *node;         /* [settings.node_count] */
+    struct aw__nodes *nodes;
     struct aw__workload *workload; /* [workloads_max] */
-    uint8_t *image;                /* [node_count][workloads_max]: 1 when the image is there */
     struct aw__pod *pod;           /* [pods_max]: of all workloads; reference model alone */
     uint32_t pods_used, pods_max;
     struct aw__pod **piece; /* the same for the fast model, of AW__PIECE workloads each; NULL: of
@@ -281,9 +284,23 @@ void aw__world_fail_node(struct aw_sim *sim, uint32_t node, double until_us);
 #define AW__CORES_SLACK      1e-9
 #define AW__MEMORY_SLACK_MIB 1e-6
 /* Takes room on nodes for up to `count` pods of one size; returns for how many, and in ret_on_node
- * [node_count] how many are on each. */
+ * [AW_SIM_NODES_MAX] how many are on each, of those that are there. */
 uint32_t aw__nodes_take(struct aw_sim *sim, double cores, double memory_mib, uint32_t count,
                         uint16_t *ret_on_node);
+/* Adds what `pod` has on its nodes to what is taken of them; `sign` -1: gives it back. */
+void aw__nodes_add(struct aw_sim *sim, const struct aw__pod *pod, double sign);
+/* A bit for each node that has one of them. */
+static inline uint64_t aw__nodes_of(const struct aw_sim *sim, const uint16_t *on_node)
+{
+    uint64_t nodes = 0;
+    for (uint32_t n = sim->settings.node_count; n-- > 0;)
+        nodes = nodes << 1 | (on_node[n] > 0);
+    return nodes;
+}
+static inline double aw__node_memory_mib(const struct aw_sim *sim)
+{
+    return sim->settings.node_memory_gib * 1024;
+}
 
 /* together.c */
 /* The lowest free place. There is one as long as the workload has fewer pods than places. */
@@ -294,18 +311,13 @@ void aw__pod_noise(const struct aw__workload *workload, struct aw__pod *pod);
  * one given, else from the nodes that have most. `pod` keeps the lower ids. */
 struct aw__pod *aw__pod_part(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, uint32_t count,
                              uint32_t node);
+/* The same of pods whose part is about to leave. */
+struct aw__pod *aw__pod_part_leaving(struct aw_sim *sim, uint32_t w, struct aw__pod *pod,
+                                     uint32_t count);
 /* Parts all of them from each other; `pod` is the first. */
 void aw__pod_part_all(struct aw_sim *sim, uint32_t w, struct aw__pod *pod);
 /* Parts those with the ids `id` .. `id + count - 1` from the pod that has them all. */
 struct aw__pod *aw__pod_only(struct aw_sim *sim, uint32_t w, uint32_t id, uint32_t count);
-/* The first of the nodes they are on. */
-static inline uint32_t aw__pod_first_node(const struct aw_sim *sim, const struct aw__pod *pod)
-{
-    uint32_t first = 0;
-    for (uint32_t n = sim->settings.node_count; n-- > 0;)
-        first = pod->on_node[n] > 0 ? n : first;
-    return first;
-}
 /* Pods must be apart where what a node has left decides. */
 static inline bool aw__pods_apart(const struct aw_sim *sim)
 {

@@ -26,21 +26,19 @@
         at sum, at log_cpu, at unused
 
 AW_LAYOUT(pod_layout, struct aw__pod, 0, id, count, revision, phase, cores, memory_mib,
-          memory_noise, memory_noise_low, memory_noise_high, started_us, ready_us, until_us,
-          ready_change_us, stable_since_us, restarts, oom_kills, crashes, node, on_node,
-          cpu_core_us, memory_mib_us, running_us, read_cpu_cores, read_memory_mib, read_us,
-          read_noise, backlog);
-AW_LAYOUT(node_layout, struct aw__node, 0, cores, memory_mib, cores_taken, memory_taken,
-          down_until_us);
+          memory_noise, memory_noise_high, started_us, ready_us, until_us, ready_change_us,
+          stable_since_us, restarts, oom_kills, crashes, node, on_node, cpu_core_us, memory_mib_us,
+          running_us, read_cpu_cores, read_memory_mib, read_us, read_noise, backlog);
+AW_LAYOUT(nodes_layout, struct aw__nodes, 0, cores_taken, memory_taken_mib, down_until_us);
 AW_LAYOUT(workload_layout, struct aw__workload, 0, replicas, revision, cores, memory_mib, place_end,
           next_id, next_event_us, load_offset_us, rng.s, memory_key, DISTURBANCE(disturbance.),
           DEMAND(demand.), KNOWN(known.), SUMS(sums.), SUMS(step.), TRUTH(truth.),
           MIXTURE(mixture.), SUMS(reading.), TRUTH(reading_truth.), reading_us, oom_seen,
-          restarts_seen, oom_total, restarts_total, in_flight, reported);
+          restarts_seen, oom_total, restarts_total, in_flight, reported, images);
 AW_LAYOUT(world_layout, struct aw__world, 0, now_us, rng.s, neighbour_cpu, neighbour_memory,
           metrics_down_until_us, api_down_until_us, last_reading_us);
 
 uint64_t aw_sim_layout(uint64_t hash)
 {
-    return pod_layout(node_layout(workload_layout(world_layout(hash))));
+    return pod_layout(nodes_layout(workload_layout(world_layout(hash))));
 }

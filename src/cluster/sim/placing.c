@@ -100,6 +100,7 @@ INLINE void rounds(struct offers *offers, uint32_t count, uint32_t *ret_left)
     const longs memory = (longs)(none + offers->memory_want_mib);
     uint32_t left = count;
     for (uint32_t v = 0; v < offers->vectors; v++) {
+        offers->pods[v] = (longs){0};
         score(offers, &offers->cores_taken[v], &offers->memory_taken_mib[v], &offers->score[v]);
         score_after(offers, v);
     }
@@ -117,42 +118,75 @@ INLINE void rounds(struct offers *offers, uint32_t count, uint32_t *ret_left)
     *ret_left = left;
 }
 
-AW__LANES_TWICE(static, rounds_run, (struct offers * offers, uint32_t count, uint32_t *ret_left),
-                rounds, (offers, count, ret_left))
+typedef double anywhere_doubles __attribute__((vector_size(8 * WIDE), aligned(8), may_alias));
+
+/* What is taken of nodes, from or to vectors: those that are down are left out. */
+INLINE void take(struct aw_sim *sim, struct offers *offers, uint32_t count, uint16_t *ret_on_node,
+                 uint32_t *ret_left)
+{
+    const doubles never = {INFINITY, INFINITY, INFINITY, INFINITY};
+    struct aw__nodes *nodes = sim->nodes;
+    const double now = sim->world->now_us;
+    longs up[VECTORS];
+    for (uint32_t v = 0; v < offers->vectors; v++) {
+        const doubles cores = *(const anywhere_doubles *)&nodes->cores_taken[v * WIDE];
+        const doubles memory = *(const anywhere_doubles *)&nodes->memory_taken_mib[v * WIDE];
+        up[v] = *(const anywhere_doubles *)&nodes->down_until_us[v * WIDE] <= now;
+        offers->cores_taken[v] = (doubles)(((longs)cores & up[v]) | ((longs)never & ~up[v]));
+        offers->memory_taken_mib[v] = (doubles)(((longs)memory & up[v]) | ((longs)never & ~up[v]));
+    }
+    rounds(offers, count, ret_left);
+    for (uint32_t v = 0; v < offers->vectors; v++) {
+        anywhere_doubles *cores = (anywhere_doubles *)&nodes->cores_taken[v * WIDE];
+        anywhere_doubles *memory = (anywhere_doubles *)&nodes->memory_taken_mib[v * WIDE];
+        *cores = (doubles)(((longs)offers->cores_taken[v] & up[v]) | ((longs)*cores & ~up[v]));
+        *memory =
+            (doubles)(((longs)offers->memory_taken_mib[v] & up[v]) | ((longs)*memory & ~up[v]));
+        for (uint32_t i = 0; i < WIDE; i++)
+            ret_on_node[v * WIDE + i] = (uint16_t)offers->pods[v][i];
+    }
+}
+
+AW__LANES_TWICE(static, take_run,
+                (struct aw_sim * sim, struct offers *offers, uint32_t count, uint16_t *ret_on_node,
+                 uint32_t *ret_left),
+                take, (sim, offers, count, ret_on_node, ret_left))
 
 uint32_t aw__nodes_take(struct aw_sim *sim, double cores, double memory_mib, uint32_t count,
                         uint16_t *ret_on_node)
 {
     const struct aw__world *world = sim->world;
-    const uint32_t nodes = sim->settings.node_count;
+    const double node_cores = sim->settings.node_cores, node_mib = aw__node_memory_mib(sim);
     struct offers offers;
-    offers.nodes = nodes;
-    offers.vectors = (nodes + WIDE - 1) / WIDE;
-    offers.cores = sim->node[0].cores;
-    offers.memory_mib = sim->node[0].memory_mib;
-    offers.cores_usable = offers.cores * (1 - world->neighbour_cpu);
-    offers.memory_usable_mib = offers.memory_mib * (1 - world->neighbour_memory);
+    offers.nodes = sim->settings.node_count;
+    offers.vectors = (offers.nodes + WIDE - 1) / WIDE;
+    offers.cores = node_cores;
+    offers.memory_mib = node_mib;
+    offers.cores_usable = node_cores * (1 - world->neighbour_cpu);
+    offers.memory_usable_mib = node_mib * (1 - world->neighbour_memory);
     offers.cores_want = cores;
     offers.memory_want_mib = memory_mib;
-    for (uint32_t v = 0; v < offers.vectors; v++) {
-        offers.pods[v] = (longs){0};
-        for (uint32_t i = 0; i < WIDE; i++) {
-            const struct aw__node *node = &sim->node[v * WIDE + i];
-            const bool up = v * WIDE + i < nodes && node->down_until_us <= world->now_us;
-            offers.cores_taken[v][i] = up ? node->cores_taken : INFINITY;
-            offers.memory_taken_mib[v][i] = up ? node->memory_taken : INFINITY;
-        }
-    }
     uint32_t left;
-    rounds_run(&offers, count, &left);
-    for (uint32_t n = 0; n < nodes; n++) {
-        const uint32_t v = n / WIDE, i = n % WIDE;
-        struct aw__node *node = &sim->node[n];
-        ret_on_node[n] = (uint16_t)offers.pods[v][i];
-        if (node->down_until_us > world->now_us)
-            continue;
-        node->cores_taken = offers.cores_taken[v][i];
-        node->memory_taken = offers.memory_taken_mib[v][i];
-    }
+    take_run(sim, &offers, count, ret_on_node, &left);
     return count - left;
+}
+
+INLINE void add(struct aw_sim *sim, const struct aw__pod *pod, double sign)
+{
+    struct aw__nodes *nodes = sim->nodes;
+    for (uint32_t n = 0; n < sim->settings.node_count; n += WIDE) {
+        const doubles count = {pod->on_node[n], pod->on_node[n + 1], pod->on_node[n + 2],
+                               pod->on_node[n + 3]};
+        *(anywhere_doubles *)&nodes->cores_taken[n] += sign * count * pod->cores;
+        *(anywhere_doubles *)&nodes->memory_taken_mib[n] += sign * count * pod->memory_mib;
+    }
+}
+
+AW__LANES_TWICE(static, add_run, (struct aw_sim * sim, const struct aw__pod *pod, double sign), add,
+                (sim, pod, sign))
+
+void aw__nodes_add(struct aw_sim *sim, const struct aw__pod *pod, double sign)
+{
+    if (pod->node != AW__NO_NODE)
+        add_run(sim, pod, sign);
 }

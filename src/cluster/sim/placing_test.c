@@ -6,17 +6,18 @@
 #define TURNS 3000
 
 /* Free share of the scarcer resource after one more pod; -1: no room. */
-static double naive_score(const struct aw_sim *sim, const struct aw__node *node, double cores,
-                          double memory_mib)
+static double naive_score(const struct aw_sim *sim, uint32_t n, double cores, double memory_mib)
 {
     const struct aw__world *world = sim->world;
-    const double cpu = node->cores * (1 - world->neighbour_cpu) - node->cores_taken - cores;
+    const struct aw__nodes *nodes = sim->nodes;
+    const double node_cores = sim->settings.node_cores, node_mib = aw__node_memory_mib(sim);
+    const double cpu = node_cores * (1 - world->neighbour_cpu) - nodes->cores_taken[n] - cores;
     const double memory =
-        node->memory_mib * (1 - world->neighbour_memory) - node->memory_taken - memory_mib;
-    if (node->down_until_us > world->now_us || cpu < -AW__CORES_SLACK ||
+        node_mib * (1 - world->neighbour_memory) - nodes->memory_taken_mib[n] - memory_mib;
+    if (nodes->down_until_us[n] > world->now_us || cpu < -AW__CORES_SLACK ||
         memory < -AW__MEMORY_SLACK_MIB)
         return -1;
-    return aw__min(cpu / node->cores, memory / node->memory_mib);
+    return aw__min(cpu / node_cores, memory / node_mib);
 }
 
 /* Pod by pod, the best node, the first of equals. */
@@ -27,7 +28,7 @@ static uint32_t naive_take(struct aw_sim *sim, double cores, double memory_mib, 
         uint32_t best = 0;
         double most = -1;
         for (uint32_t n = 0; n < sim->settings.node_count; n++) {
-            const double score = naive_score(sim, &sim->node[n], cores, memory_mib);
+            const double score = naive_score(sim, n, cores, memory_mib);
             if (score > most) {
                 most = score;
                 best = n;
@@ -35,8 +36,8 @@ static uint32_t naive_take(struct aw_sim *sim, double cores, double memory_mib, 
         }
         if (most <= -1)
             return placed;
-        sim->node[best].cores_taken += cores;
-        sim->node[best].memory_taken += memory_mib;
+        sim->nodes->cores_taken[best] += cores;
+        sim->nodes->memory_taken_mib[best] += memory_mib;
         ret_on_node[best]++;
     }
     return count;
@@ -50,12 +51,11 @@ static void draw_nodes(struct aw_sim *sim, struct aw_rng *rng)
     sim->world->neighbour_cpu = aw_rng_below(rng, 3) == 0 ? 0.3 : 0;
     sim->world->neighbour_memory = aw_rng_below(rng, 3) == 0 ? 0.2 : 0;
     for (uint32_t n = 0; n < sim->settings.node_count; n++) {
-        struct aw__node *node = &sim->node[n];
         const double cpu = alike ? full : full * aw_rng_double(rng);
         const double memory = alike ? full : full * aw_rng_double(rng);
-        node->cores_taken = node->cores * cpu;
-        node->memory_taken = node->memory_mib * memory;
-        node->down_until_us = some_down && aw_rng_below(rng, 2) ? 1e6 : -AW__NEVER_US;
+        sim->nodes->cores_taken[n] = sim->settings.node_cores * cpu;
+        sim->nodes->memory_taken_mib[n] = aw__node_memory_mib(sim) * memory;
+        sim->nodes->down_until_us[n] = some_down && aw_rng_below(rng, 2) ? 1e6 : -AW__NEVER_US;
     }
 }
 
@@ -78,18 +78,18 @@ static void pods_go_where_one_by_one_would_put_them(void **state)
             uint16_t got[AW_SIM_NODES_MAX] = {0}, expected[AW_SIM_NODES_MAX] = {0};
             draw_nodes(sim, &rng);
             *twin->world = *sim->world;
-            memcpy(twin->node, sim->node, node_counts[s] * sizeof *sim->node);
+            *twin->nodes = *sim->nodes;
             /* from pods so small that a node's score does not change to pods as large as a node */
             const double size = turn % 10 == 0 ? 1e-17 : exp(aw_rng_uniform(&rng, -6, 0));
             const double cores = settings.node_cores * size;
-            const double memory_mib = sim->node[0].memory_mib * size * aw_rng_double(&rng);
+            const double memory_mib = aw__node_memory_mib(sim) * size * aw_rng_double(&rng);
             /* now and then more than a byte can count, all of them on one node */
             const uint32_t count =
                 turn % 10 == 0 ? AW_CLUSTER_PODS_MAX : 1 + aw_rng_below(&rng, 64);
             const uint32_t placed = aw__nodes_take(sim, cores, memory_mib, count, got);
             assert_int_equal(placed, naive_take(twin, cores, memory_mib, count, expected));
             assert_memory_equal(got, expected, node_counts[s] * sizeof *got);
-            assert_memory_equal(sim->node, twin->node, node_counts[s] * sizeof *sim->node);
+            assert_memory_equal(sim->nodes, twin->nodes, sizeof *sim->nodes);
             partly += placed > 0 && placed < count;
             none += placed == 0;
         }

@@ -262,7 +262,7 @@ static void processor_changed(struct aw_sim *sim, uint32_t p)
         reschedule(sim, p);
         return;
     }
-    const double cores = sim->node[n].cores * (1 - sim->world->neighbour_cpu);
+    const double cores = sim->settings.node_cores * (1 - sim->world->neighbour_cpu);
     const double before = ref->node_runnable[n], on_node = s->throttled ? 0 : s->runnable;
     double after = before + on_node - s->on_node;
     ref->node_runnable[n] = after = after > 1e-9 ? after : 0;

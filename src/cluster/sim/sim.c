@@ -49,9 +49,8 @@ static uint32_t places(uint32_t replicas_max)
 static void carve(struct aw_sim *sim, struct aw_carve *c)
 {
     sim->world = aw_carve_take(c, 1, sizeof *sim->world);
-    sim->node = aw_carve_take(c, sim->settings.node_count, sizeof *sim->node);
+    sim->nodes = aw_carve_take(c, 1, sizeof *sim->nodes);
     sim->workload = aw_carve_take(c, sim->workloads_max, sizeof *sim->workload);
-    sim->image = aw_carve_take(c, (size_t)sim->settings.node_count * sim->workloads_max, 1);
 }
 
 enum aw_err aw_sim_new(const struct aw_sim_settings *settings, uint64_t seed,
@@ -266,8 +265,12 @@ enum aw_err aw_sim_reset(struct aw_sim *sim, uint64_t seed)
 void aw_sim_disturb(struct aw_sim *sim, uint32_t workload, const struct aw_sim_disturbance *d)
 {
     AW_ASSERT(workload < sim->workload_count && aw__present(sim, workload));
-    sim->workload[workload].disturbance = *d;
-    aw__workload_demand(sim, workload);
+    struct aw_sim_disturbance *now = &sim->workload[workload].disturbance;
+    const bool same = d->payload == now->payload && d->families == now->families &&
+                      d->cpu_slowdown == now->cpu_slowdown && d->io_slowdown == now->io_slowdown;
+    *now = *d;
+    if (!same)
+        aw__workload_demand(sim, workload);
 }
 
 void aw_sim_neighbours(struct aw_sim *sim, double cpu_share, double memory_share)
@@ -347,6 +350,7 @@ enum aw_err aw_sim_state_load(struct aw_sim *sim, const void *bytes)
         const size_t size = sim->profile[w].pods_max * sizeof(struct aw__pod);
         if (size)
             memcpy(sim->profile[w].pods, from, size);
+        sim->profile[w].touched = sim->profile[w].pods_max;
         from += size;
     }
     return AW_OK;

@@ -19,29 +19,26 @@ struct aw__pod *aw__pod_place(struct aw_sim *sim, uint32_t w)
     while (i < workload->place_end && pods[i].phase != AW__POD_NONE)
         i++;
     AW_ASSERT(i < sim->profile[w].pods_max);
-    if (i == workload->place_end)
+    if (i == workload->place_end) {
+        struct aw__profile *profile = &sim->profile[w];
         workload->place_end++;
+        profile->touched = profile->touched > i ? profile->touched : i + 1;
+    }
     return &pods[i];
 }
 
 void aw__pod_noise(const struct aw__workload *workload, struct aw__pod *pod)
 {
-    double sum = 0, low = INFINITY, high = 0;
+    const double before = pod->memory_noise;
+    double sum = 0, high = 0;
     for (uint32_t k = 0; k < pod->count; k++) {
         const double noise = aw__memory_noise(workload, pod->id + k);
         sum += noise;
-        low = aw__min(low, noise);
         high = aw__max(high, noise);
     }
     pod->memory_noise = sum / pod->count;
-    pod->memory_noise_low = low;
     pod->memory_noise_high = high;
-}
-
-/* After a change of its ids; what was read of its memory was the mean of others. */
-static void noise_again(const struct aw__workload *workload, struct aw__pod *pod, double before)
-{
-    aw__pod_noise(workload, pod);
+    /* What was read of its memory was the mean of others. */
     pod->read_memory_mib += aw__base_memory_mib(workload) * (pod->memory_noise - before);
 }
 
@@ -63,19 +60,17 @@ static void from_fullest(const struct aw_sim *sim, struct aw__pod *pod, struct a
     }
 }
 
-struct aw__pod *aw__pod_part(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, uint32_t count,
-                             uint32_t node)
+static struct aw__pod *part_from(struct aw_sim *sim, uint32_t w, struct aw__pod *pod,
+                                 uint32_t count, uint32_t node)
 {
     AW_ASSERT(count > 0 && count < pod->count);
-    const struct aw__workload *workload = &sim->workload[w];
-    const double noise = pod->memory_noise;
     struct aw__pod *part = aw__pod_place(sim, w);
     *part = *pod;
     pod->count -= count;
     part->count = count;
     part->id += pod->count;
-    noise_again(workload, pod, noise);
-    noise_again(workload, part, noise);
+    if (pod->phase == AW__POD_READY)
+        aw__pod_noise(&sim->workload[w], pod);
     if (pod->node == AW__NO_NODE)
         return part;
     memset(part->on_node, 0, sizeof part->on_node);
@@ -85,9 +80,24 @@ struct aw__pod *aw__pod_part(struct aw_sim *sim, uint32_t w, struct aw__pod *pod
         pod->on_node[node] -= (uint16_t)count;
         part->on_node[node] = (uint16_t)count;
     }
-    pod->node = aw__pod_first_node(sim, pod);
-    part->node = aw__pod_first_node(sim, part);
+    pod->node = (uint32_t)__builtin_ctzll(aw__nodes_of(sim, pod->on_node));
+    part->node = (uint32_t)__builtin_ctzll(aw__nodes_of(sim, part->on_node));
     return part;
+}
+
+struct aw__pod *aw__pod_part(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, uint32_t count,
+                             uint32_t node)
+{
+    struct aw__pod *part = part_from(sim, w, pod, count, node);
+    if (part->phase == AW__POD_READY)
+        aw__pod_noise(&sim->workload[w], part);
+    return part;
+}
+
+struct aw__pod *aw__pod_part_leaving(struct aw_sim *sim, uint32_t w, struct aw__pod *pod,
+                                     uint32_t count)
+{
+    return part_from(sim, w, pod, count, AW__NO_NODE);
 }
 
 void aw__pod_part_all(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)

@@ -32,15 +32,22 @@ static void books_are_right(const struct aw_sim *sim)
             }
             assert_int_equal(placed, pod->node == AW__NO_NODE ? 0 : pod->count);
             assert_true(pod->node == AW__NO_NODE || pod->on_node[pod->node] > 0);
-            assert_true(pod->memory_noise_low <= pod->memory_noise &&
-                        pod->memory_noise <= pod->memory_noise_high);
+            double noise = 0, high = 0;
+            for (uint32_t k = 0; k < pod->count; k++) {
+                noise += aw__memory_noise(&sim->workload[w], pod->id + k) / pod->count;
+                high = fmax(high, aw__memory_noise(&sim->workload[w], pod->id + k));
+            }
+            if (pod->phase == AW__POD_READY) { /* those that serve, and each of them */
+                assert_close(pod->memory_noise, noise, 1e-9);
+                assert_true(pod->memory_noise_high == high);
+            }
             all += pod->count;
         }
         assert_true(all <= sim->profile[w].pods_max);
     }
     for (uint32_t n = 0; n < sim->settings.node_count; n++) {
-        assert_close(sim->node[n].cores_taken, cores[n], 1e-6);
-        assert_close(sim->node[n].memory_taken, memory_mib[n], 1e-6);
+        assert_close(sim->nodes->cores_taken[n], cores[n], 1e-6);
+        assert_close(sim->nodes->memory_taken_mib[n], memory_mib[n], 1e-6);
     }
 }
 

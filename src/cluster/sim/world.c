@@ -28,29 +28,22 @@ const struct aw_sim_disturbance aw_sim_undisturbed = {
 
 const struct aw__sums aw__sums_none = {0};
 
-static bool node_up(const struct aw_sim *sim, const struct aw__node *node)
-{
-    return node->down_until_us <= sim->world->now_us;
-}
-
-static bool node_fits(const struct aw_sim *sim, const struct aw__node *node, double cores,
-                      double memory_mib)
+static bool node_fits(const struct aw_sim *sim, uint32_t n, double cores, double memory_mib)
 {
     const struct aw__world *world = sim->world;
-    const double cpu = node->cores * (1 - world->neighbour_cpu);
-    const double memory = node->memory_mib * (1 - world->neighbour_memory);
-    return node_up(sim, node) && cpu - node->cores_taken - cores >= -AW__CORES_SLACK &&
-           memory - node->memory_taken - memory_mib >= -AW__MEMORY_SLACK_MIB;
+    const struct aw__nodes *nodes = sim->nodes;
+    const double cpu = sim->settings.node_cores * (1 - world->neighbour_cpu);
+    const double memory = aw__node_memory_mib(sim) * (1 - world->neighbour_memory);
+    return nodes->down_until_us[n] <= world->now_us &&
+           cpu - nodes->cores_taken[n] - cores >= -AW__CORES_SLACK &&
+           memory - nodes->memory_taken_mib[n] - memory_mib >= -AW__MEMORY_SLACK_MIB;
 }
 
-static void node_take(struct aw_sim *sim, struct aw__pod *pod, double sign)
+/* Its place, size or phase. */
+static inline void pod_changed(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
 {
-    if (pod->node == AW__NO_NODE)
-        return;
-    for (uint32_t n = 0; n < sim->settings.node_count; n++) {
-        sim->node[n].cores_taken += sign * pod->on_node[n] * pod->cores;
-        sim->node[n].memory_taken += sign * pod->on_node[n] * pod->memory_mib;
-    }
+    if (sim->reference)
+        aw__reference_pod_changed(sim, w, pod);
 }
 
 static void schedule(struct aw__workload *workload, double at_us)
@@ -79,47 +72,51 @@ static void start(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, double de
     schedule(workload, pod->ready_us);
 }
 
-/* Nodes for some of a pod's `count`. */
-struct found {
-    uint32_t count;
-    uint16_t on_node[AW_SIM_NODES_MAX];
-};
-
-static void settle(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, const struct found *found,
+/* Those on the nodes with the bits `nodes`. */
+static void settle(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, uint64_t nodes,
                    double delay_us)
 {
-    memcpy(pod->on_node, found->on_node, sizeof pod->on_node);
-    pod->node = aw__pod_first_node(sim, pod);
+    pod->node = (uint32_t)__builtin_ctzll(nodes);
     start(sim, w, pod, delay_us);
 }
 
-/* Finds nodes for as many of them as fit. Those that come first to a node wait for the image. */
+/* Not all have found a node, or some came first to one, and wait for the image. */
+static void place_some(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, uint32_t placed,
+                       uint64_t cold)
+{
+    struct aw__pod *first = pod;
+    uint16_t on_node[AW_SIM_NODES_MAX];
+    memcpy(on_node, pod->on_node, sizeof on_node);
+    memset(pod->on_node, 0, sizeof pod->on_node);
+    if (placed < pod->count)
+        aw__pod_part(sim, w, pod, pod->count - placed, AW__NO_NODE); /* goes on waiting */
+    const uint32_t cold_count = (uint32_t)__builtin_popcountll(cold);
+    if (cold && cold_count < placed)
+        first = aw__pod_part(sim, w, pod, cold_count, AW__NO_NODE);
+    for (uint32_t n = 0; cold && n < sim->settings.node_count; n++) {
+        first->on_node[n] = cold >> n & 1;
+        on_node[n] -= first->on_node[n];
+    }
+    if (cold)
+        settle(sim, w, first, cold, sim->settings.image_pull_s * 1e6);
+    if (cold && first == pod)
+        return;
+    memcpy(pod->on_node, on_node, sizeof on_node);
+    settle(sim, w, pod, aw__nodes_of(sim, on_node), 0);
+}
+
+/* Finds nodes for as many of them as fit. */
 static void place(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
 {
-    uint16_t on_node[AW_SIM_NODES_MAX];
-    const uint32_t placed = aw__nodes_take(sim, pod->cores, pod->memory_mib, pod->count, on_node);
-    const uint32_t left = pod->count - placed;
-    if (placed == 0)
-        return;
-    struct found warm = {0}, cold = {0};
-    for (uint32_t n = 0; n < sim->settings.node_count; n++) {
-        uint8_t *image = &sim->image[(size_t)n * sim->workloads_max + w];
-        const uint8_t first = (on_node[n] > 0) & !*image;
-        *image |= on_node[n] > 0;
-        cold.on_node[n] = first;
-        cold.count += first;
-        warm.on_node[n] = on_node[n] - first;
-    }
-    warm.count = placed - cold.count;
-    if (left > 0)
-        aw__pod_part(sim, w, pod, left, AW__NO_NODE); /* goes on waiting */
-    if (cold.count > 0) {
-        struct aw__pod *first =
-            warm.count > 0 ? aw__pod_part(sim, w, pod, cold.count, AW__NO_NODE) : pod;
-        settle(sim, w, first, &cold, sim->settings.image_pull_s * 1e6);
-    }
-    if (warm.count > 0)
-        settle(sim, w, pod, &warm, 0);
+    const uint32_t placed =
+        aw__nodes_take(sim, pod->cores, pod->memory_mib, pod->count, pod->on_node);
+    const uint64_t nodes = aw__nodes_of(sim, pod->on_node);
+    const uint64_t cold = nodes & ~sim->workload[w].images;
+    sim->workload[w].images |= nodes;
+    if (placed == pod->count && !cold)
+        settle(sim, w, pod, nodes, 0);
+    else if (placed > 0)
+        place_some(sim, w, pod, placed, cold);
 }
 
 static const struct aw__pod pod_none = {
@@ -143,16 +140,15 @@ static struct aw__pod *create(struct aw_sim *sim, uint32_t w, uint32_t count)
     pod->memory_mib = workload->memory_mib;
     pod->ready_change_us = sim->world->now_us;
     workload->next_id += count;
-    aw__pod_noise(workload, pod);
     return pod;
 }
 
 static void remove_pod(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
 {
     struct aw__workload *workload = &sim->workload[w];
-    node_take(sim, pod, -1);
+    aw__nodes_add(sim, pod, -1);
     pod->phase = AW__POD_NONE;
-    aw__reference_pod_changed(sim, w, pod);
+    pod_changed(sim, w, pod);
     const struct aw__pod *pods = aw__pods(sim, w);
     while (workload->place_end > 0 && pods[workload->place_end - 1].phase == AW__POD_NONE)
         workload->place_end--;
@@ -175,7 +171,7 @@ static void drain(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
     if (!sim->reference) /* with the probes: one interval serves both */
         pod->until_us = ceil(pod->until_us / DRAIN_GRID_US) * DRAIN_GRID_US;
     schedule(&sim->workload[w], pod->until_us);
-    aw__reference_pod_changed(sim, w, pod);
+    pod_changed(sim, w, pod);
 }
 
 static bool counts(const struct aw__pod *pod)
@@ -233,7 +229,7 @@ static uint32_t take_away(struct aw_sim *sim, uint32_t w, const struct census *c
     for (uint32_t i = census->places[kind]; i-- > 0 && gone < most;) {
         struct aw__pod *pod = &pods[census->place[kind][i]];
         if (pod->count > most - gone)
-            pod = aw__pod_part(sim, w, pod, most - gone, AW__NO_NODE);
+            pod = aw__pod_part_leaving(sim, w, pod, most - gone);
         gone += pod->count;
         drain(sim, w, pod);
     }
@@ -250,7 +246,7 @@ static bool resize_fits(const struct aw_sim *sim, const struct aw__workload *wor
         return true;
     for (uint32_t n = 0; n < sim->settings.node_count; n++) {
         const double k = pod->on_node[n];
-        if (k > 0 && !node_fits(sim, &sim->node[n], k * cores, k * memory_mib))
+        if (k > 0 && !node_fits(sim, n, k * cores, k * memory_mib))
             return false;
     }
     return true;
@@ -270,12 +266,12 @@ static void resize_in_place(struct aw_sim *sim, uint32_t w)
             continue;
         if (!resize_fits(sim, workload, pod))
             continue; /* deferred: the kubelet tries again later */
-        node_take(sim, pod, -1);
+        aw__nodes_add(sim, pod, -1);
         pod->cores = workload->cores;
         pod->memory_mib = workload->memory_mib;
         pod->revision = workload->revision;
-        node_take(sim, pod, 1);
-        aw__reference_pod_changed(sim, w, pod);
+        aw__nodes_add(sim, pod, 1);
+        pod_changed(sim, w, pod);
     }
 }
 
@@ -367,7 +363,7 @@ void aw__world_kill(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
     pod->phase = AW__POD_BACKOFF;
     pod->ready_change_us = now;
     pod->until_us = now + backoff_us(sim, pod);
-    aw__reference_pod_changed(sim, w, pod);
+    pod_changed(sim, w, pod);
     if (draining)
         remove_pod(sim, w, pod);
     else
@@ -398,10 +394,11 @@ void aw__world_fire(struct aw_sim *sim, uint32_t w)
         if (!(due_us <= now)) {
             schedule(workload, due_us);
         } else if (pod->phase == AW__POD_STARTING) {
+            aw__pod_noise(workload, pod);
             pod->phase = AW__POD_READY;
             pod->ready_change_us = pod->stable_since_us = now;
             pod->backlog = 0;
-            aw__reference_pod_changed(sim, w, pod);
+            pod_changed(sim, w, pod);
         } else if (pod->phase == AW__POD_BACKOFF) {
             pod->restarts++;
             workload->restarts_total += pod->count;
@@ -417,7 +414,7 @@ void aw__world_fire(struct aw_sim *sim, uint32_t w)
 void aw__world_fail_node(struct aw_sim *sim, uint32_t node, double until_us)
 {
     const double now = sim->world->now_us;
-    sim->node[node].down_until_us = until_us;
+    sim->nodes->down_until_us[node] = until_us;
     for (uint32_t w = 0; w < sim->workload_count; w++) {
         struct aw__pod *pods = aw__pods(sim, w);
         for (uint32_t i = 0; i < sim->workload[w].place_end; i++) {
@@ -431,7 +428,7 @@ void aw__world_fail_node(struct aw_sim *sim, uint32_t node, double until_us)
             pod->ready_change_us = now;
             pod->until_us = now + NODE_GRACE_US;
             schedule(&sim->workload[w], pod->until_us);
-            aw__reference_pod_changed(sim, w, pod);
+            pod_changed(sim, w, pod);
         }
     }
 }
@@ -449,19 +446,17 @@ void aw__workload_demand(struct aw_sim *sim, uint32_t w)
 static void take_off(struct aw_sim *sim, uint32_t w)
 {
     struct aw__pod *pods = aw__pods(sim, w);
-    for (uint32_t i = 0; i < sim->profile[w].pods_max; i++)
+    for (uint32_t i = 0; i < sim->workload[w].place_end; i++)
         if (pods[i].phase != AW__POD_NONE) {
-            node_take(sim, &pods[i], -1);
+            aw__nodes_add(sim, &pods[i], -1);
             pods[i].phase = AW__POD_NONE;
-            aw__reference_pod_changed(sim, w, &pods[i]);
+            pod_changed(sim, w, &pods[i]);
         }
 }
 
 void aw__workload_clear(struct aw_sim *sim, uint32_t w)
 {
     take_off(sim, w);
-    for (uint32_t n = 0; n < sim->settings.node_count; n++)
-        sim->image[(size_t)n * sim->workloads_max + w] = 0;
     sim->workload[w] = (struct aw__workload){.next_event_us = AW__NEVER_US};
 }
 
@@ -471,7 +466,8 @@ void aw__workload_reset(struct aw_sim *sim, uint32_t w)
     struct aw__workload *workload = &sim->workload[w];
     struct aw__pod *pods = aw__pods(sim, w);
     take_off(sim, w);
-    double offset = workload->load_offset_us;
+    const double offset = workload->load_offset_us;
+    const uint64_t images = workload->images;
     *workload = (struct aw__workload){
         .replicas = profile->replicas,
         .cores = profile->cores,
@@ -479,6 +475,7 @@ void aw__workload_reset(struct aw_sim *sim, uint32_t w)
         .next_event_us = AW__NEVER_US,
         .load_offset_us = offset,
         .disturbance = aw_sim_undisturbed,
+        .images = images,
     };
     aw_rng_init(&workload->rng, sim->seed, 1 + (uint64_t)w + ((uint64_t)profile->life << 32));
     workload->memory_key = aw_rng_u64(&workload->rng);
@@ -491,7 +488,8 @@ void aw__workload_reset(struct aw_sim *sim, uint32_t w)
         pods[i].started_us = sim->world->now_us - BACKOFF_RESET_US;
         pods[i].ready_us = pods[i].stable_since_us = pods[i].ready_change_us = pods[i].started_us;
         pods[i].phase = AW__POD_READY;
-        aw__reference_pod_changed(sim, w, &pods[i]);
+        aw__pod_noise(workload, &pods[i]);
+        pod_changed(sim, w, &pods[i]);
     }
     workload->next_event_us = AW__NEVER_US;
 }
@@ -502,15 +500,18 @@ void aw__world_reset(struct aw_sim *sim, uint64_t seed)
     *sim->world = (struct aw__world){.metrics_down_until_us = -AW__NEVER_US,
                                      .api_down_until_us = -AW__NEVER_US};
     aw_rng_init(&sim->world->rng, seed, 0);
-    for (uint32_t n = 0; n < sim->settings.node_count; n++)
-        sim->node[n] = (struct aw__node){.cores = sim->settings.node_cores,
-                                         .memory_mib = sim->settings.node_memory_gib * 1024,
-                                         .down_until_us = -AW__NEVER_US};
-    for (uint32_t w = 0; w < sim->workload_count; w++)
-        for (uint32_t i = 0; aw__present(sim, w) && i < sim->profile[w].pods_max; i++)
-            sim->profile[w].pods[i] = (struct aw__pod){.phase = AW__POD_NONE};
-    for (size_t i = 0; i < (size_t)sim->settings.node_count * sim->workloads_max; i++)
-        sim->image[i] = 0;
+    for (uint32_t n = 0; n < AW_SIM_NODES_MAX; n++) {
+        const double taken = n < sim->settings.node_count ? 0 : INFINITY;
+        sim->nodes->cores_taken[n] = sim->nodes->memory_taken_mib[n] = taken;
+        sim->nodes->down_until_us[n] = -AW__NEVER_US;
+    }
+    for (uint32_t w = 0; w < sim->workload_count; w++) {
+        struct aw__profile *profile = &sim->profile[w];
+        sim->workload[w].images = 0;
+        if (profile->touched > 0)
+            memset(profile->pods, 0, profile->touched * sizeof *profile->pods);
+        profile->touched = 0;
+    }
     aw__reference_reset(sim);
     for (uint32_t w = 0; w < sim->workload_count; w++)
         if (aw__present(sim, w))

@@ -88,6 +88,7 @@ struct autoscale {
     struct episode episode;
     struct aw_sample sample;
     bool pods_shown; /* the sample has its pods, which cost as much as a step */
+    bool told;       /* `info` has the truth of the last step, or there is none to tell */
     struct aw_autoscale_info info;
 };
 
@@ -189,9 +190,12 @@ static double ratio(double used, double allocated)
     return allocated > 0 ? fmin(1, used / allocated) : 0;
 }
 
-/* The same step by what really happened. */
-static void tell(struct autoscale *self, const struct aw_plan *plan)
+/* The same step by what really happened; for those who ask. */
+static void tell(struct autoscale *self)
 {
+    if (self->told)
+        return;
+    self->told = true;
     const struct aw_sim_truth *truth = aw_sim_truth(self->sim, WORKLOAD);
     const double step_s = self->settings.step_s;
     struct aw_autoscale_info *info = &self->info;
@@ -210,7 +214,6 @@ static void tell(struct autoscale *self, const struct aw_plan *plan)
     info->slo_us = self->objective.slo.latency_us_p99;
     info->app = self->episode.app;
     info->step = self->episode.step;
-    info->plan = *plan;
     info->replicas_ready = self->sample.replicas_ready;
     info->arrivals = truth->arrivals;
     info->completions = truth->completions;
@@ -291,6 +294,7 @@ static enum aw_err autoscale_reset(void *ctx, uint64_t seed, float *obs)
         return err;
     episode->live = 1;
     memset(&self->info, 0, sizeof self->info);
+    self->told = true;
     return AW_OK;
 }
 
@@ -305,7 +309,8 @@ static enum aw_err advance(struct autoscale *self, const struct aw_plan *plan, f
         self->record[episode->step] = (struct record){
             (uint32_t)plan->replicas, (uint32_t)plan->cpu_millicores, plan->memory_bytes};
     episode->step++;
-    tell(self, plan);
+    self->info.plan = *plan;
+    self->told = false;
     show(self, obs);
     double reward = aw_objective_reward(&self->objective, &self->info.measured,
                                         self->settings.step_s, episode->lambda);
@@ -409,6 +414,7 @@ static enum aw_err autoscale_state_load(void *ctx, const void *bytes)
                           ? replay(self, &snapshot.episode, more)
                           : restore(self, &snapshot.episode, more);
     memset(&self->info, 0, sizeof self->info);
+    self->told = true;
     self->pods_shown = true; /* the sample is of another time than the pods */
     return err;
 }
@@ -699,8 +705,11 @@ static struct autoscale *of(const struct aw_env *env)
 
 const struct aw_autoscale_info *aw_autoscale_info(const struct aw_env *env)
 {
-    const struct autoscale *self = of(env);
-    return self ? &self->info : NULL;
+    struct autoscale *self = of(env);
+    if (!self)
+        return NULL;
+    tell(self);
+    return &self->info;
 }
 
 const struct aw_sample *aw_autoscale_sample(const struct aw_env *env)
@@ -733,6 +742,7 @@ enum aw_err aw_autoscale_set_lambda(const struct aw_env *env, double lambda)
         return AW_ERR_UNSUPPORTED;
     if (!isfinite(lambda))
         return AW_ERR_RANGE;
+    tell(self); /* with the one it had */
     self->episode.lambda = fmin(fmax(lambda, AW_LAMBDA_MIN), AW_LAMBDA_MAX);
     return AW_OK;
 }

@@ -390,6 +390,11 @@ static void lambda_weighs_violations_and_outlives_a_reset(void **state)
     const struct aw_autoscale_info *info = aw_autoscale_info(&env);
     assert_true(info->truth.violated && info->measured.violated);
     assert_true(info->lambda == 42 && step.reward <= -42 && step.reward > -43);
+    /* the truth is told when it is asked for, with the weight that the step had */
+    assert_ok(aw_autoscale_step_plan(&env, &starve, obs, &step, NULL));
+    assert_ok(aw_autoscale_set_lambda(&env, 7));
+    assert_true(aw_autoscale_info(&env)->lambda == 42);
+    assert_int_equal(aw_autoscale_info(&env)->step, 21);
     assert_int_equal(aw_autoscale_set_lambda(&env, NAN), AW_ERR_RANGE);
     assert_ok(aw_env_make("cartpole-v1", &other, NULL));
     assert_int_equal(aw_autoscale_set_lambda(&other, 1), AW_ERR_UNSUPPORTED);
