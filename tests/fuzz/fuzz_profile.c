@@ -19,22 +19,24 @@ static void check_finding(void *ctx, const struct aw_profile_finding *finding)
     AW_ASSERT(!finding->err == (finding->warning != NULL));
 }
 
-static void check_profile(const struct aw_profile *p)
+static void check_profile(const struct aw_profile *profile)
 {
+    const struct aw_pilot_config *p = &profile->pilot;
     const struct aw_fallback_task task = {.bounds = p->bounds,
-                                          .slo_latency_us = p->slo_latency_us,
+                                          .slo_latency_us = p->slo.latency_us_p99,
                                           .replicas = p->bounds.replicas_min,
                                           .cpu_millicores = p->bounds.cpu_millicores_min,
                                           .memory_bytes = p->bounds.memory_bytes_min};
     struct aw_fallback *policy = NULL;
-    AW_ASSERT(p->name[0] && p->namespace[0] && p->target_name[0] && p->place.line > 0);
+    AW_ASSERT(profile->name[0] && profile->namespace[0] && profile->target_name[0] &&
+              profile->place.line > 0);
     AW_ASSERT(aw_bounds_check(&p->bounds, NULL) == AW_OK);
     AW_ASSERT(aw_fallback_new(&p->fallback, &task, NULL, &policy, NULL) == AW_OK);
     aw_fallback_free(policy);
-    AW_ASSERT(p->slo_latency_us >= 0 && p->slo_latency_us <= p->slo_timeout_us);
+    AW_ASSERT(p->slo.latency_us_p99 >= 0 && p->slo.latency_us_p99 <= p->slo.timeout_us);
     AW_ASSERT(p->slo_budget >= 0 && p->slo_budget <= 1);
-    AW_ASSERT(p->step_s >= 1 && p->episode_steps >= 2 && p->window_episodes >= 2);
-    AW_ASSERT(!isinf(p->threshold_online) && !isinf(p->threshold_serving));
+    AW_ASSERT(p->step_s >= 1 && p->episode_steps >= 2 && p->lifecycle.window >= 2);
+    AW_ASSERT(!isinf(p->thresholds.online) && !isinf(p->thresholds.serving));
     AW_ASSERT(p->controlled & AW_PLAN_REPLICAS);
 }
 

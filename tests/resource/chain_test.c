@@ -186,13 +186,13 @@ static void a_profile_bounds_and_prices_what_a_row_names(void **state)
     const struct aw_profile *p = &set.profiles[0];
     const struct aw_cluster rack = {.ops = &rack_ops};
     struct aw_diag diag = {0};
-    assert_int_equal(p->controlled, AW_PLAN_ALL);
-    assert_int_equal(p->bounds.disk_bytes_per_s_min, AW_MIB);
-    assert_int_equal(p->bounds.clock_mhz_max, 3600);
-    assert_int_equal(p->bounds.huge_page_bytes_max, 1024 * AW_MIB);
-    assert_int_equal(p->bounds.cpu_millicores_max, 4000);
-    assert_true(p->prices.disk_mib_hour == 0.5 && p->prices.ghz_hour == 0.25 &&
-                p->prices.huge_gib_hour == 2 && p->prices.core_hour == 0.04);
+    assert_int_equal(p->pilot.controlled, AW_PLAN_ALL);
+    assert_int_equal(p->pilot.bounds.disk_bytes_per_s_min, AW_MIB);
+    assert_int_equal(p->pilot.bounds.clock_mhz_max, 3600);
+    assert_int_equal(p->pilot.bounds.huge_page_bytes_max, 1024 * AW_MIB);
+    assert_int_equal(p->pilot.bounds.cpu_millicores_max, 4000);
+    assert_true(p->pilot.prices.disk_mib_hour == 0.5 && p->pilot.prices.ghz_hour == 0.25 &&
+                p->pilot.prices.huge_gib_hour == 2 && p->pilot.prices.core_hour == 0.04);
     /* whoever cannot set it says so, and where it is written */
     assert_ok(aw_profile_actuated(p, aw_cluster_sets(&rack), "a rack", &diag));
     assert_int_equal(aw_profile_actuated(p, AW_PLAN_COMMON, "the local cluster", &diag),
@@ -244,9 +244,9 @@ static void what_is_bounded_and_not_listed_is_left_alone(void **state)
                             "    pod: {requests: {minAllowed: {disk: 1Mi, clock: 800},\n"
                             "                     maxAllowed: {disk: 512Mi, clock: 3600}}}\n");
     const struct aw_profile *p = &set.profiles[0];
-    assert_int_equal(p->controlled, AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_CLOCK);
-    assert_int_equal(p->bounds.disk_bytes_per_s_max, 0);
-    assert_int_equal(p->bounds.clock_mhz_max, 3600);
+    assert_int_equal(p->pilot.controlled, AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_CLOCK);
+    assert_int_equal(p->pilot.bounds.disk_bytes_per_s_max, 0);
+    assert_int_equal(p->pilot.bounds.clock_mhz_max, 3600);
     aw_profile_set_deinit(&set);
 }
 
