@@ -65,6 +65,21 @@ enum aw_err aw_pilot_model_fits(const struct aw_pilot_config *config,
                               teacher_of(config)->same_shape ? config->learner.hidden : 0, diag);
 }
 
+enum aw_err aw_pilot_model_take(struct aw_pilot_config *config, struct aw_model_shelf *shelf,
+                                const char *what, struct aw_diag *diag)
+{
+    config->model = NULL;
+    config->library = NULL;
+    if (!aw_pilot_wants_model(config))
+        return AW_OK;
+    if (teacher_of(config)->least_cost)
+        return aw_model_shelf_library(shelf, what, &config->library, diag);
+    enum aw_err err = aw_model_shelf_get(shelf, what, &config->model, diag);
+    if (!err && config->model && (err = aw_pilot_model_fits(config, config->model, diag)))
+        config->model = NULL;
+    return err;
+}
+
 uint32_t aw__pilot_pods_room(struct aw_pilot *pilot, uint32_t count)
 {
     struct aw_pilot_pods *among = pilot->among;
@@ -156,7 +171,11 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
                                 .obs_dim = pilot->obs_dim,
                                 .hidden = config->learner.hidden,
                                 .strange = config->watchdog.strange,
-                                .now_us = now_us};
+                                .now_us = now_us,
+                                .slo = config->slo,
+                                .prices = config->prices,
+                                .step_s = config->step_s,
+                                .library = config->library};
     if (!err &&
         (aw_policy_new(kind_of(config), &pilot->policy_task, alloc, &pilot->policy) ||
          (pilot->policy.ops->elsewhere &&
@@ -168,6 +187,7 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
     }
     struct aw__pilot_memory *memory = &pilot->memory;
     aw_canary_begin(&memory->canary);
+    aw_relief_begin(&memory->relief);
     aw_copy_begin(&memory->record);
     memory->next_rows = AW__PILOT_SEARCH_ROWS;
     aw_state_begin(&memory->state);

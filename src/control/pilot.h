@@ -36,6 +36,7 @@
 #include "safety/lifecycle.h"
 #include "safety/limits.h"
 #include "safety/orders.h"
+#include "safety/relief.h"
 #include "safety/step.h"
 #include "safety/watchdog.h"
 #include "task/action.h"
@@ -80,6 +81,7 @@ struct aw_pilot_config {
     struct aw_rehearse_settings rehearse;
     struct aw_canary_settings canary;
     struct aw_external_agent_settings external;
+    struct aw_relief_settings relief;
 
     struct aw_amounts node; /* largest node; 0: unknown */
     bool in_place;
@@ -88,6 +90,8 @@ struct aw_pilot_config {
      * NULL, or one that does not fit: it begins at nothing. No part of what decides: a policy is in
      * the pilot's state once it is made. */
     const struct aw_pretrained *model;
+    /* What others have lived, to begin with (borrowed likewise); NULL: there is none. */
+    const struct aw_library *library;
     /* A kind of policy of the caller's own, in the place of that of `agent`; NULL: that one. */
     const struct aw_policy_ops *policy;
     const struct aw_teacher_ops *teacher; /* of that kind; NULL: it learns nothing */
@@ -102,6 +106,12 @@ bool aw_pilot_wants_model(const struct aw_pilot_config *config);
 /* Whether `model` can be used. AW_ERR_CONFIG: what differs. */
 AW_NODISCARD enum aw_err aw_pilot_model_fits(const struct aw_pilot_config *config,
                                              const struct aw_pretrained *model,
+                                             struct aw_diag *diag);
+
+/* What such a pilot begins at, by what its owner says ("shipped", "none", a path): a library, or a
+ * shared model where a network acts. On failure it begins at nothing, and `diag` says why. */
+AW_NODISCARD enum aw_err aw_pilot_model_take(struct aw_pilot_config *config,
+                                             struct aw_model_shelf *shelf, const char *what,
                                              struct aw_diag *diag);
 
 /* Every table's defaults; bounds, SLO and name are the caller's to fill in. */
@@ -147,6 +157,7 @@ struct aw_decision {
     struct aw_orders orders;            /* what people had ordered */
     struct aw_fallback_reason fallback; /* why the fallback wants what it wants */
     struct aw_plan by_fallback;         /* what it would have proposed; `set`: what it speaks of */
+    uint32_t relieved;       /* AW_PLAN_*: of it, what was raised because the SLO is missed */
     uint32_t homing;         /* AW_PLAN_*: of it, what goes back to the size before the agent's */
     struct aw_plan by_agent; /* the same of the agent; empty: no agent yet */
     struct aw_guard_result guard; /* what was proposed, recommended and is to be applied */

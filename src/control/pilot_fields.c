@@ -69,6 +69,7 @@ const struct aw_conf_part aw_pilot_fields[] = {
     PART("ope", learner.ope, aw_ope_fields),
     PART("rehearse", rehearse, aw_rehearse_fields),
     PART("canary", canary, aw_canary_fields),
+    PART("relief", relief, aw_relief_fields),
     PART("external", external, aw_external_agent_fields),
     {0},
 };

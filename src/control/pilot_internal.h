@@ -25,6 +25,7 @@ struct aw__pilot_memory {
     struct aw_lifecycle_memory lifecycle;
     struct aw_reading reading;
     struct aw_canary_memory canary;
+    struct aw_relief_memory relief;
     struct aw_policy_origin trial_origin;
     struct aw_copy_record record;
     uint16_t load_per_s[AW__PILOT_SEARCH_MINUTES]; /* ring of minutes; aw_pack16 */

@@ -35,11 +35,11 @@
 
 AW_LAYOUT(memory_layout, struct aw__pilot_memory, 0, AW_STATE_MEMORY(state.),
           AW_ACTION_MEMORY(action.), AW_GUARD_MEMORY(guard.), WATCHDOG(watchdog.),
-          LIFECYCLE(lifecycle.), AW_READING(reading.), CANARY(canary.), ORIGIN(trial_origin.),
-          RECORD(record.), load_per_s, cost_reference_per_hour, lambda, violation_share,
-          better_mean, better_low, better_high, extra_cost, STAY(stay.), gain_sum, cost_sum,
-          need_sum, minute_sum, minute_steps, minute_count, minute_first, rows_first, rows,
-          next_rows, loaded, missed, step_count, violation_count, agent_steps, episode, step,
+          LIFECYCLE(lifecycle.), AW_READING(reading.), CANARY(canary.), AW_RELIEF_MEMORY(relief.),
+          ORIGIN(trial_origin.), RECORD(record.), load_per_s, cost_reference_per_hour, lambda,
+          violation_share, better_mean, better_low, better_high, extra_cost, STAY(stay.), gain_sum,
+          cost_sum, need_sum, minute_sum, minute_steps, minute_count, minute_first, rows_first,
+          rows, next_rows, loaded, missed, step_count, violation_count, agent_steps, episode, step,
           learn_from, learn_due, in_flight, actor, stage, has_shadow, away, by_trial, anew, at_us,
           forgotten_us, policy_id, policy_order, home, ORIGIN(origin.), obs, action_taken, shadow);
 AW_LAYOUT(bin_layout, struct aw_copy_bin, 0, cores, rate_per_s, weight, log_slo, log_p50, mean_us,

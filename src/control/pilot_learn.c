@@ -146,7 +146,8 @@ static bool goes_on_trial(const struct aw_pilot *pilot)
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
     return pilot->config.canary.enabled && aw__pilot_policy_id(pilot) != 0 &&
-           !isnan(memory->better_mean) && aw_lifecycle_agent_acts(&memory->lifecycle);
+           (!isnan(memory->better_mean) || pilot->policy.ops->known(pilot->policy.self)) &&
+           aw_lifecycle_agent_acts(&memory->lifecycle);
 }
 
 /* `load` has room for AW__PILOT_SEARCH_MINUTES. */

@@ -347,6 +347,63 @@ static void foreign_bytes_are_refused(void **state)
     bench_end(&b);
 }
 
+/* Two rules that four applications have lived. */
+static void lived(struct aw_library *library)
+{
+    assert_ok(aw_library_alloc(library, 2, 4, NULL));
+    for (uint32_t r = 0; r < 2; r++) {
+        aw_capacity_rule_plain(&library->rule[r]);
+        library->rule[r].x[AW_CAPACITY_RULE_MARGIN] += 0.1 * r;
+    }
+    for (uint32_t i = 0; i < 8; i++)
+        library->lived[i] = (struct aw_library_lived){1 + (float)(i % 2), 1, 0.001f};
+    for (uint32_t app = 0; app < 4; app++)
+        for (uint32_t i = 0; i < AW_CONTEXT_DIM; i++)
+            library->context[app][i] = (float)app;
+    aw_library_prepare(library);
+}
+
+static void a_policy_that_others_have_lived_acts_after_ten_minutes(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct aw_library library;
+    lived(&library);
+    bench_prepare(&b);
+    b.config.library = &library;
+    bench_begin(&b);
+    const struct aw_decision *d = bench_tick(&b);
+    uint32_t ticks = 1;
+    for (; d->actor == AW_ACTOR_FALLBACK && ticks < 100; ticks++)
+        d = bench_tick(&b);
+    assert_in_range(ticks, 40, 42);
+    assert_int_equal(d->actor, AW_ACTOR_AGENT);
+    assert_int_equal(d->stage, AW_STAGE_SERVING);
+    assert_true(d->policy_id != 0);
+    assert_string_equal(d->origin.name, "library");
+    assert_true(d->origin.checksum == library.checksum);
+    assert_true(d->guard.proposed.set & AW_PLAN_REPLICAS);
+    bench_end(&b);
+    aw_library_deinit(&library);
+}
+
+static void a_fallback_that_misses_gets_more(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_prepare(&b);
+    b.config.relief.enabled = true;
+    b.config.learning = false;
+    b.config.slo.latency_us_p99 /= 100; /* nobody can keep it */
+    bench_begin(&b);
+    uint32_t relieved = 0;
+    for (uint32_t t = 0; t < 40; t++)
+        relieved |= bench_tick(&b)->relieved;
+    assert_true(relieved & AW_PLAN_REPLICAS);
+    assert_true(relieved & AW_PLAN_CPU);
+    bench_end(&b);
+}
+
 AW_TEST_GROUP("pilot")
 {
     const struct CMUnitTest tests[] = {
@@ -361,6 +418,8 @@ AW_TEST_GROUP("pilot")
         cmocka_unit_test(a_stored_step_is_what_was_decided),
         cmocka_unit_test(a_cluster_that_does_not_answer_shrinks_nothing),
         cmocka_unit_test(foreign_bytes_are_refused),
+        cmocka_unit_test(a_policy_that_others_have_lived_acts_after_ten_minutes),
+        cmocka_unit_test(a_fallback_that_misses_gets_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

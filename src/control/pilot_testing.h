@@ -45,6 +45,7 @@ static inline void bench_prepare(struct bench *b)
     aw_load_scale_mean(&b->load, aw_app_rate_for(&b->app, 1.5));
     struct aw_pilot_config *config = &b->config;
     aw_pilot_config_init(config);
+    config->relief.enabled = false; /* what these tests see is the rules alone */
     snprintf(config->name, sizeof config->name, "test/app");
     config->bounds =
         (struct aw_bounds){.min = {1, 100, 128 * AW_MIB}, .max = {10, 4000, 4096 * AW_MIB}};

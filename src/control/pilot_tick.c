@@ -13,6 +13,7 @@
 #include "policy/external.h"
 
 #define LAMBDA_RATE    0.2  /* per episode; a weight that is five times too small takes a dozen */
+#define KNOWN_ROWS     720u /* steps of a policy that others have lived, before a search */
 #define SHARE_FADE     0.7  /* of the share of violations that lambda follows, per episode */
 #define DRIFT_EPISODES 10u  /* that are still believed after the workload has drifted */
 #define DOUBT          0.1  /* of what is known, that is still believed after a drift */
@@ -227,6 +228,29 @@ static void remember(struct aw_pilot *pilot)
         end_minute(pilot);
 }
 
+/* A policy that others have lived acts as soon as it is there. */
+static void begin_with_known(struct aw_pilot *pilot)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    const struct aw_policy *policy = &pilot->policy;
+    if (!pilot->config.learning || !pilot->answered)
+        return;
+    const struct aw_policy_seen seen =
+        aw__pilot_shown(pilot, memory->actor == AW_ACTOR_AGENT && !memory->by_trial);
+    const uint64_t before = policy->ops->learned(policy->self);
+    policy->ops->observe(policy->self, &seen);
+    const struct aw_policy_known *known = policy->ops->known(policy->self);
+    if (!known)
+        return;
+    if (policy->ops->learned(policy->self) != before) {
+        memory->origin = (struct aw_policy_origin){.name = "library", .checksum = known->checksum};
+        memory->next_rows = memory->rows + KNOWN_ROWS;
+        aw__pilot_canary_changed(pilot);
+    }
+    if (aw_lifecycle_known(&pilot->lifecycle, &memory->lifecycle, &memory->stay))
+        pilot->moved = true;
+}
+
 /* --- a tick ----------------------------------------------------------------------------------- */
 
 bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, int64_t now_us,
@@ -243,6 +267,7 @@ bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, in
     remember(pilot);
     aw_state_encode(&pilot->state, &memory->state, &memory->reading, &pilot->score, pilot->obs);
     pilot->finished = memory->in_flight;
+    begin_with_known(pilot);
     if (!memory->in_flight)
         return false;
     memory->in_flight = 0;
@@ -404,6 +429,9 @@ struct aw_policy_seen aw__pilot_shown(const struct aw_pilot *pilot, bool acted)
     return (struct aw_policy_seen){.reading = &pilot->memory.reading,
                                    .action = &pilot->memory.action,
                                    .obs = pilot->obs,
+                                   .latency_us_p50 = pilot->sample.latency_us_p50.at_us == AW_NEVER
+                                                         ? (double)NAN
+                                                         : pilot->sample.latency_us_p50.value,
                                    .violated = pilot->score.violated,
                                    .acted = pilot->finished && acted};
 }
@@ -505,6 +533,9 @@ static void hear(struct aw_pilot *pilot, struct deciding *d)
     d->rails.first = pilot->first;
     pilot->first = pilot->first && !pilot->answered;
     aw_guard_observe(&pilot->rules.guard, &pilot->memory.guard, &d->rails, d->now_us);
+    aw_relief_observe(&pilot->config.relief, &pilot->memory.relief, &pilot->config.bounds,
+                      &memory->reading, d->slo,
+                      pilot->finished && memory->actor == AW_ACTOR_FALLBACK);
 }
 
 static void ask_fallback(struct aw_pilot *pilot, struct deciding *d)
@@ -604,10 +635,13 @@ static void propose(struct aw_pilot *pilot, struct deciding *d)
                              ? (price(pilot, &d->by_agent) - price(pilot, &d->by_fallback)) /
                                    memory->cost_reference_per_hour
                              : NAN;
-    if (d->agent_acts)
+    if (d->agent_acts) {
         memory->away = 1;
-    else
+    } else {
         out->homing = go_home(pilot, &d->by_fallback);
+        out->relieved = aw_relief_floor(&pilot->config.relief, &memory->relief,
+                                        &pilot->config.bounds, &memory->reading, &d->by_fallback);
+    }
     out->by_fallback = d->by_fallback;
     if (d->finite)
         out->by_agent = d->by_agent;

@@ -220,12 +220,8 @@ static void model_take(struct aw_recommender *r, const struct aw_profile *profil
     struct aw_diag why = {0};
     if (!aw_pilot_wants_model(config) || !r->config.shelf)
         return;
-    enum aw_err err = aw_model_shelf_get(r->config.shelf, profile->model, &config->model, &why);
-    if (!err && config->model)
-        err = aw_pilot_model_fits(config, config->model, &why);
-    if (!err)
+    if (!aw_pilot_model_take(config, r->config.shelf, profile->model, &why))
         return;
-    config->model = NULL;
     aw_log_info(r->config.log, "a model cannot be used: the workload learns from nothing",
                 AW_LOG_STR("workload", config->name), AW_LOG_STR("why", why.text));
 }

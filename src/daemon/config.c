@@ -48,14 +48,10 @@ static enum aw_err models_take(struct aw_daemon_config *config, struct aw_log *l
             if (err)
                 return err;
         }
-        enum aw_err err = aw_model_shelf_get(config->shelf, what, &pilot->model, &why);
-        if (!err && pilot->model)
-            err = aw_pilot_model_fits(pilot, pilot->model, &why);
+        const enum aw_err err = aw_pilot_model_take(pilot, config->shelf, what, &why);
         bool first = err != AW_OK && told_count < AW_MODEL_SHELF_MODELS_MAX;
         for (uint32_t k = 0; k < told_count; k++)
             first = first && strcmp(told[k], what) != 0;
-        if (err)
-            pilot->model = NULL;
         if (!first)
             continue;
         told[told_count++] = what;

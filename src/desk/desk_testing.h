@@ -42,6 +42,7 @@ static inline void prepare(struct bench *b)
         aw_load_scale_mean(&b->load[i], aw_app_rate_for(&w->app, 1.5));
         w->load = &b->load[i];
         aw_pilot_config_init(&w->pilot);
+        w->pilot.relief.enabled = false; /* what these tests see is the rules alone */
         snprintf(w->pilot.name, sizeof w->pilot.name, i ? "bank/cart" : "shop/cart-%u", i);
         w->pilot.bounds =
             (struct aw_bounds){.min = {1, 100, 128 << 20}, .max = {12, 4000, (int64_t)4 << 30}};

@@ -246,6 +246,8 @@ static json_t *decider_json(const struct aw_pilot_config *config,
         aw__told_text(&told, "reason",
                       aw_fallback_reason_format(&decision->fallback, text, sizeof text));
         aw__told_put(&told, "goes_back", axes_json(decision->homing));
+        if (decision->relieved)
+            aw__told_put(&told, "raised", axes_json(decision->relieved));
     }
     aw__told_flag(&told, "acts", agent == agent_acts && decision->actor == decision->in_charge);
     return aw__told_end(&told);

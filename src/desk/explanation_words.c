@@ -167,6 +167,8 @@ static void add_reason(struct aw_text *text, const struct aw_pilot_config *confi
         if (decision->homing)
             aw_text_add(text, ", and it takes over and goes back to the size that it knows");
     }
+    if (decision->relieved)
+        aw_text_add(text, "; raised because the SLO was missed");
     if (decision->canary.restoring)
         aw_text_add(text, "; raised to the last allocation that is known to be good");
     if (orders->floor.set)

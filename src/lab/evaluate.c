@@ -161,12 +161,11 @@ static enum aw_err model_take(const struct aw_call *run, struct aw__evaluate *as
     enum aw_err err = aw_models_open(NULL, &ask->shelf, diag);
     if (err)
         return err;
-    err = aw_model_shelf_get(ask->shelf, aw_args_text(run->args, "model"), &pilot->model, &why);
-    if (!err && pilot->model)
-        err = aw_pilot_model_fits(pilot, pilot->model, &why);
+    err = aw_pilot_model_take(pilot, ask->shelf, aw_args_text(run->args, "model"), &why);
+    if (!strcmp(what_names[ask->what], "estimates"))
+        pilot->library = NULL; /* what others have lived is not estimated */
     if (!err)
         return AW_OK;
-    pilot->model = NULL;
     if (aw_args_given(run->args, "model")) {
         *diag = why;
         return err;

@@ -6,7 +6,14 @@
 
 #include "base/envelope.h"
 
-#define STRANGE_LOAD 2.0 /* times the highest load of a rehearsal */
+#define STRANGE_LOAD     2.0 /* times the highest load of a rehearsal */
+#define CONTEXT_STEPS    40u /* that tell what kind of workload it is, ... */
+#define CONTEXT_LOADED   10u /* ... with load in so many of them */
+#define CONTEXT_MOST     56u /* steps after which something is chosen, whatever was seen */
+#define SWITCH_MISSED    6u  /* steps missed of the last SWITCH_OF: more careful numbers */
+#define SWITCH_OF        40u
+#define SWITCH_LEVEL_MAX 2u  /* one rule for all costs more than misses do */
+#define SWITCH_GRACE     10u /* steps after a change that are still the old numbers' doing */
 
 struct aw_capacity *aw_capacity_of(const struct aw_policy *policy)
 {
@@ -61,6 +68,82 @@ static bool capacity_act(void *self, const struct aw_policy_seen *seen,
                             seen->reading, seen->violated, seen->acted, &ret->plan);
     aw_action_from_plan(capacity->task.action, seen->action, &ret->plan, ret->action);
     return true;
+}
+
+/* Takes the numbers that did best elsewhere, at least as careful as `level`. */
+static void choose(struct aw_capacity *capacity, uint32_t level)
+{
+    struct aw_capacity_memory *memory = &capacity->memory;
+    const struct aw_library *library = capacity->task.library;
+    const uint64_t before = memory->id;
+    struct aw_library_choice choice;
+    struct aw_library_ask ask = {.context = memory->seen,
+                                 .prices = capacity->task.prices,
+                                 .budget = capacity->task.need.budget,
+                                 .level = level,
+                                 .but = UINT32_MAX};
+    uint64_t id;
+    do {
+        aw_library_choose(library, &ask, &choice);
+        id = aw_capacity_rule_id(&library->rule[choice.rule]);
+    } while (id == before && ++ask.level <= SWITCH_LEVEL_MAX);
+    memory->known = (struct aw_policy_known){.checksum = library->checksum,
+                                             .distance = choice.distance,
+                                             .missed = choice.missed,
+                                             .level = choice.level,
+                                             .switches = memory->known.switches};
+    if (id == before)
+        return;
+    aw_capacity_set(capacity, &library->rule[choice.rule], id);
+    aw_capacity_rule_changed(&memory->lived);
+    memory->recent = memory->since = 0;
+}
+
+/* What kind of workload it is, as long as nobody is sure. */
+static void get_to_know(struct aw_capacity *capacity, const struct aw_policy_seen *seen)
+{
+    struct aw_capacity_memory *memory = &capacity->memory;
+    const struct aw_policy_task *task = &capacity->task;
+    aw_context_add(&memory->context, seen->reading, seen->latency_us_p50, &task->slo,
+                   seen->violated, task->step_s);
+    const bool enough =
+        memory->context.steps >= CONTEXT_STEPS && memory->context.loaded >= CONTEXT_LOADED;
+    if (!enough && (memory->id || memory->context.steps < CONTEXT_MOST))
+        return;
+    if (!aw_context_read(&memory->context, &task->slo, memory->seen)) {
+        for (uint32_t i = 0; i < AW_CONTEXT_DIM; i++)
+            memory->seen[i] = NAN;
+        memory->seen[AW_CONTEXT_IDLE] = 1; /* it sleeps: so did others */
+    }
+    memory->sure = enough;
+    choose(capacity, 0);
+}
+
+static void capacity_observe(void *self, const struct aw_policy_seen *seen)
+{
+    struct aw_capacity *capacity = self;
+    struct aw_capacity_memory *memory = &capacity->memory;
+    if (!capacity->task.library)
+        return;
+    if (!memory->sure && (!memory->id || memory->known.checksum))
+        get_to_know(capacity, seen);
+    if (!memory->id || !seen->acted)
+        return;
+    memory->recent = (memory->recent << 1) | seen->violated;
+    memory->since += memory->since < UINT32_MAX;
+    const uint64_t window = memory->recent & ((UINT64_C(1) << SWITCH_OF) - 1);
+    if (memory->since > SWITCH_GRACE && memory->sure &&
+        (uint32_t)__builtin_popcountll(window) >= SWITCH_MISSED &&
+        memory->known.level < SWITCH_LEVEL_MAX) {
+        memory->known.switches++;
+        choose(capacity, memory->known.level + 1);
+    }
+}
+
+static const struct aw_policy_known *capacity_known(const void *self)
+{
+    const struct aw_capacity_memory *memory = &((const struct aw_capacity *)self)->memory;
+    return memory->id && memory->known.checksum ? &memory->known : NULL;
 }
 
 static uint64_t capacity_learned(const void *self)
@@ -134,8 +217,10 @@ static void capacity_changed(void *self, bool load)
 
 AW_LAYOUT(capacity_layout, struct aw_capacity_memory, 0, rule.x, lived.margin_trim, lived.size_trim,
           lived.size_trim_used, lived.cores_sum, lived.completions_sum, lived.smooth_load,
-          lived.high_load, lived.oom_floor_bytes, lived.load, lived.memory_bytes, lived.step,
-          lived.idle, lived.since_resize, lived.quiet, rehearsed_load, id);
+          lived.high_load, lived.oom_floor_bytes, lived.bound_millicores, lived.load,
+          lived.memory_bytes, lived.step, lived.idle, lived.since_resize, lived.quiet,
+          AW_CONTEXT_MEMORY(context.), seen, known.checksum, known.distance, known.missed,
+          known.level, known.switches, recent, since, sure, rehearsed_load, id);
 
 static size_t capacity_state_bytes(const void *self)
 {
@@ -198,6 +283,8 @@ const struct aw_policy_ops aw_capacity_ops = {
     .free = capacity_free,
     .bytes = capacity_bytes,
     .act = capacity_act,
+    .observe = capacity_observe,
+    .known = capacity_known,
     .learned = capacity_learned,
     .distance = capacity_distance,
     .sees = aw_policy_sees_nothing,

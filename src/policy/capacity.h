@@ -1,6 +1,10 @@
 /*
  * capacity.h - the policy of nine numbers (capacity_rule.h) behind the contract of policies.
  *
+ * Where there is a library (library.h) it has numbers after ten minutes: it watches who acts, and
+ * takes those that did best in applications like this one. While steps are missed again and again
+ * it goes on to the next more careful ones.
+ *
  * Memory:  one block.
  * Threads: as policy.h.
  *
@@ -17,6 +21,12 @@
 struct aw_capacity_memory {
     struct aw_capacity_rule rule;
     struct aw_capacity_rule_memory lived;
+    struct aw_context_memory context; /* until numbers were chosen by it */
+    float seen[AW_CONTEXT_DIM];       /* the context that they were chosen by */
+    struct aw_policy_known known;
+    uint64_t recent; /* bits of the last steps that it brought about: missed; the latest lowest */
+    uint32_t since;  /* such steps since its numbers last changed */
+    uint32_t sure;   /* 1: the context was complete when they were chosen */
     double rehearsed_load; /* requests/s, the highest that it was tried on; 0: none */
     uint64_t id;           /* 0: nothing was learned yet */
 };

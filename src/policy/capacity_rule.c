@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* The budget is aimed at from below: a window's worth of chance must not overspend it. */
-#define TARGET_SHARE    0.9
+#define TARGET_SHARE    0.7
 #define MARGIN_TRIM_MIN (-0.4)
 #define MARGIN_TRIM_MAX 1.5
 #define SIZE_TRIM_MIN   (-0.1)
@@ -29,7 +29,9 @@
 #define OOM_FADE        0.998
 #define OFF_BELOW       0.1 /* of x: OFF and SLEEP are switched off there */
 #define SLEEP_ABOVE     0.8
-#define LOAD_MAX        1e12 /* requests/s: nobody has it, and 16 bits still hold it */
+#define BOUND_FADE      0.9995 /* a step: what the most replicas had to serve counts for hours */
+#define BOUND_RUNG      1.25   /* of one size to the next: every change is a rollout */
+#define LOAD_MAX        1e12   /* requests/s: nobody has it, and 16 bits still hold it */
 
 _Static_assert(MEMORY_WINDOW <= AW_CAPACITY_RULE_MEMORY_HISTORY, "a window fits its ring");
 
@@ -199,6 +201,17 @@ static int64_t memory_for(const struct aw_bounds *bounds, struct aw_capacity_rul
     return (int64_t)mib * (int64_t)AW_MIB_REAL;
 }
 
+/* Where no more replicas are allowed, each must be larger; `millicores` of one otherwise. */
+static double size_at_bound(const struct aw_bounds *bounds, struct aw_capacity_rule_memory *memory,
+                            double wanted, double millicores)
+{
+    const double most = (double)bounds->replicas_max;
+    memory->bound_millicores = fmax(BOUND_FADE * memory->bound_millicores, wanted / most);
+    while (millicores < memory->bound_millicores && millicores < (double)bounds->cpu_millicores_max)
+        millicores *= BOUND_RUNG;
+    return fmin(millicores, (double)bounds->cpu_millicores_max);
+}
+
 void aw_capacity_rule_decide(const struct aw_capacity_rule_values *values,
                              const struct aw_capacity_rule_task *task,
                              struct aw_capacity_rule_memory *memory,
@@ -244,7 +257,9 @@ void aw_capacity_rule_decide(const struct aw_capacity_rule_values *values,
     const double per_request =
         memory->completions_sum > 0 ? memory->cores_sum / memory->completions_sum : 0;
     const double margin = values->v[AW_CAPACITY_RULE_MARGIN];
-    double replicas = ceil(1e3 * per_request * need * margin / millicores);
+    const double wanted = 1e3 * per_request * need * margin;
+    millicores = size_at_bound(bounds, memory, wanted, millicores);
+    double replicas = ceil(wanted / millicores);
     const double sleep = values->v[AW_CAPACITY_RULE_SLEEP];
     if (sleep > 0 && memory->idle >= sleep) {
         replicas = 1;

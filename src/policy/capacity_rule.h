@@ -76,6 +76,7 @@ struct aw_capacity_rule_memory {
     double cores_sum, completions_sum;             /* that fade: CPU per request */
     double smooth_load, high_load;
     double oom_floor_bytes;
+    double bound_millicores; /* of a replica, for all that as many as are allowed had to serve */
     uint16_t load[AW_CAPACITY_RULE_HISTORY];                /* rings, aw_pack16; requests/s */
     uint16_t memory_bytes[AW_CAPACITY_RULE_MEMORY_HISTORY]; /* never below what was seen */
     uint32_t step, idle, since_resize, quiet;

@@ -56,3 +56,15 @@ void aw_policy_unchanged(void *self, bool load)
     (void)self;
     (void)load;
 }
+
+void aw_policy_observes_nothing(void *self, const struct aw_policy_seen *seen)
+{
+    (void)self;
+    (void)seen;
+}
+
+const struct aw_policy_known *aw_policy_unknown(const void *self)
+{
+    (void)self;
+    return NULL;
+}

@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "policy/capacity_rule.h"
+#include "policy/library.h"
 #include "task/action.h"
 #include "task/state.h"
 
@@ -47,15 +48,28 @@ struct aw_policy_task {
     uint32_t state, obs_dim, hidden;
     double strange; /* distance beyond which a state is not known */
     int64_t now_us; /* when it is made */
+    struct aw_slo slo;
+    struct aw_prices prices;
+    double step_s;
+    const struct aw_library *library; /* borrowed; NULL: there is none */
 };
 
 /* What it acts on. */
 struct aw_policy_seen {
     const struct aw_reading *reading;
     const struct aw_action_memory *action;
-    const float *obs; /* [obs_dim] */
-    bool violated;    /* the step that has ended missed its SLO */
-    bool acted;       /* this very policy has brought that step about */
+    const float *obs;      /* [obs_dim] */
+    double latency_us_p50; /* NAN: not known */
+    bool violated;         /* the step that has ended missed its SLO */
+    bool acted;            /* this very policy has brought that step about */
+};
+/* Of a policy that others have lived: what it was chosen by. No padding: it is saved. */
+struct aw_policy_known {
+    uint64_t checksum; /* of the library; 0: others have not lived it */
+    double distance;   /* to the nearest workload known; above 1: far from all */
+    double missed;     /* share of steps, as it is expected */
+    uint32_t level;    /* how careful the choice was */
+    uint32_t switches; /* to more careful ones, in all */
 };
 struct aw_policy_answer {
     float action[AW_ACTION_MAX]; /* finite */
@@ -74,6 +88,12 @@ struct aw_policy_ops {
 
     /* False: it has no answer that can be used, and `ret` is untouched. */
     bool (*act)(void *self, const struct aw_policy_seen *seen, struct aw_policy_answer *ret);
+    /* A step has ended: before it is asked what to do next. May change what it does by what others
+     * have lived. */
+    void (*observe)(void *self, const struct aw_policy_seen *seen);
+    /* What others have lived needs no estimate before it acts. NULL: it has learned otherwise, or
+     * nothing. */
+    const struct aw_policy_known *(*known)(const void *self);
     /* Id of what it has learned, under which decisions are recorded; 0: nothing yet. */
     uint64_t (*learned)(const void *self);
     /* How far what it sees is from what it has learned on; NAN: unknown. */
@@ -122,6 +142,8 @@ void aw_policy_free(struct aw_policy *policy); /* a zeroed one is a no-op */
 
 /* Slots that have nothing to do. */
 void aw_policy_sees_nothing(void *self, const float *obs);
+void aw_policy_observes_nothing(void *self, const struct aw_policy_seen *seen);
+const struct aw_policy_known *aw_policy_unknown(const void *self);
 void aw_policy_follows_nothing(void *self, const void *good);
 void aw_policy_unchanged(void *self, bool load);
 

@@ -65,7 +65,12 @@ static struct aw_policy_seen show(struct scene *s, uint32_t t)
     aw_action_observe(&s->action, &s->memory, &s->reading);
     for (uint32_t i = 0; i < s->task.obs_dim; i++)
         s->obs[i] = (float)(0.5 * sin(0.1 * t + i));
-    return (struct aw_policy_seen){&s->reading, &s->memory, s->obs, t % 40 == 0, t > 0};
+    return (struct aw_policy_seen){.reading = &s->reading,
+                                   .action = &s->memory,
+                                   .obs = s->obs,
+                                   .latency_us_p50 = 5e4 * wave,
+                                   .violated = t % 40 == 0,
+                                   .acted = t > 0};
 }
 
 /* Lets an agent elsewhere answer, where the policy is one. */
@@ -113,9 +118,10 @@ static void no_slot_is_empty_and_every_kind_has_a_name(void **state)
     (void)state;
     for (uint32_t kind = 0; kind < AW_POLICY_KINDS; kind++) {
         const struct aw_policy_ops *o = aw_policy_ops_of(kind);
-        assert_true(o->new && o->free && o->bytes && o->act && o->learned && o->distance &&
-                    o->sees && o->draw && o->follow && o->adopt && o->fits && o->changed &&
-                    o->layout && o->state_bytes && o->save && o->load && o->describe && o->read);
+        assert_true(o->new && o->free && o->bytes && o->act && o->observe && o->known &&
+                    o->learned && o->distance && o->sees && o->draw && o->follow && o->adopt &&
+                    o->fits && o->changed && o->layout && o->state_bytes && o->save && o->load &&
+                    o->describe && o->read);
         assert_true(aw_policy_names[kind] && aw_policy_names[kind][0]);
     }
     assert_null(aw_policy_names[AW_POLICY_KINDS]);

@@ -21,6 +21,7 @@
 
 #include "base/alloc.h"
 #include "meta/bundle.h"
+#include "policy/library.h"
 #include "rl/actnet.h"
 
 #define AW_PRETRAINED_NAME_MAX 40u /* bytes, with the NUL */
@@ -81,6 +82,7 @@ AW_NODISCARD enum aw_err aw_pretrained_specialise(const struct aw_pretrained *mo
 #define AW_MODEL_SHELF_SHIPPED     "shipped"
 #define AW_MODEL_SHELF_NONE        "none"
 #define AW_MODEL_SHELF_FILE        "default.safetensors" /* that is shipped */
+#define AW_MODEL_SHELF_LIBRARY     "library.safetensors" /* likewise, of capacity rules */
 
 struct aw_model_shelf; /* opaque */
 
@@ -98,5 +100,10 @@ void aw_model_shelf_free(struct aw_model_shelf *shelf); /* closes all; NULL is a
 AW_NODISCARD enum aw_err aw_model_shelf_get(struct aw_model_shelf *shelf, const char *what,
                                             const struct aw_pretrained **ret_model,
                                             struct aw_diag *diag);
+
+/* The same of a library of capacity rules (library.h). */
+AW_NODISCARD enum aw_err aw_model_shelf_library(struct aw_model_shelf *shelf, const char *what,
+                                                const struct aw_library **ret_library,
+                                                struct aw_diag *diag);
 
 #endif

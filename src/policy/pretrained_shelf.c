@@ -7,8 +7,10 @@
 
 struct book {
     char path[AW_MODEL_SHELF_PATH_MAX];
-    struct aw_pretrained *model; /* NULL: refused, for .. */
-    enum aw_err err;             /* .. this reason */
+    struct aw_pretrained *model; /* one of the two; both empty: refused, for .. */
+    struct aw_library library;
+    bool is_library;
+    enum aw_err err; /* .. this reason */
     struct aw_diag diag;
 };
 
@@ -50,37 +52,41 @@ void aw_model_shelf_free(struct aw_model_shelf *shelf)
 {
     if (!shelf)
         return;
-    for (uint32_t i = 0; i < shelf->count; i++)
+    for (uint32_t i = 0; i < shelf->count; i++) {
         aw_pretrained_close(shelf->book[i].model);
+        aw_library_deinit(&shelf->book[i].library);
+    }
     aw_alloc_free(shelf->alloc, shelf);
 }
 
 /* The first file of that name; where one is there but cannot be read, opening it says why. */
-static enum aw_err shipped_find(const struct aw_model_shelf *shelf, char *buf, size_t size,
-                                struct aw_diag *diag)
+static enum aw_err shipped_find(const struct aw_model_shelf *shelf, const char *file, char *buf,
+                                size_t size, struct aw_diag *diag)
 {
     for (uint32_t i = 0; i < shelf->folder_count; i++) {
-        const int len = snprintf(buf, size, "%s/" AW_MODEL_SHELF_FILE, shelf->folder[i]);
+        const int len = snprintf(buf, size, "%s/%s", shelf->folder[i], file);
         AW_ASSERT(len > 0 && (size_t)len < size); /* new has measured them */
         if (access(buf, F_OK) == 0)
             return AW_OK;
     }
-    return aw_fail(diag, AW_ERR_NOTFOUND, "no " AW_MODEL_SHELF_FILE " in %s%s%s",
+    return aw_fail(diag, AW_ERR_NOTFOUND, "no %s in %s%s%s", file,
                    shelf->folder_count ? shelf->folder[0] : "any folder",
                    shelf->folder_count > 1 ? ", nor in " : "",
                    shelf->folder_count > 1 ? shelf->folder[1] : "");
 }
 
-enum aw_err aw_model_shelf_get(struct aw_model_shelf *shelf, const char *what,
-                               const struct aw_pretrained **ret_model, struct aw_diag *diag)
+/* The book of `what`, read by the first who asks; `library`: what it is to be. NULL without an
+ * error: none is wanted. */
+static enum aw_err book_get(struct aw_model_shelf *shelf, const char *what, bool library,
+                            struct book **ret_book, struct aw_diag *diag)
 {
     char path[AW_MODEL_SHELF_PATH_MAX];
-    if (strcmp(what, AW_MODEL_SHELF_NONE) == 0) {
-        *ret_model = NULL;
+    *ret_book = NULL;
+    if (strcmp(what, AW_MODEL_SHELF_NONE) == 0)
         return AW_OK;
-    }
     if (strcmp(what, AW_MODEL_SHELF_SHIPPED) == 0) {
-        const enum aw_err err = shipped_find(shelf, path, sizeof path, diag);
+        const enum aw_err err = shipped_find(
+            shelf, library ? AW_MODEL_SHELF_LIBRARY : AW_MODEL_SHELF_FILE, path, sizeof path, diag);
         if (err)
             return err;
     } else if (strlen(what) >= sizeof path) {
@@ -91,19 +97,40 @@ enum aw_err aw_model_shelf_get(struct aw_model_shelf *shelf, const char *what,
     }
     struct book *book = NULL;
     for (uint32_t i = 0; i < shelf->count && !book; i++)
-        if (strcmp(shelf->book[i].path, path) == 0)
+        if (shelf->book[i].is_library == library && strcmp(shelf->book[i].path, path) == 0)
             book = &shelf->book[i];
     if (!book) {
         if (shelf->count == AW_MODEL_SHELF_MODELS_MAX)
             return aw_fail(diag, AW_ERR_LIMIT, "more than %u different models",
                            AW_MODEL_SHELF_MODELS_MAX);
         book = &shelf->book[shelf->count++];
+        book->is_library = library;
         snprintf(book->path, sizeof book->path, "%s", path);
-        book->err = aw_pretrained_open(path, shelf->alloc, &book->model, &book->diag);
+        book->err = library ? aw_library_open(path, shelf->alloc, &book->library, &book->diag)
+                            : aw_pretrained_open(path, shelf->alloc, &book->model, &book->diag);
     }
     if (book->err && diag)
         *diag = book->diag;
-    if (!book->err)
-        *ret_model = book->model;
+    *ret_book = book;
     return book->err;
+}
+
+enum aw_err aw_model_shelf_get(struct aw_model_shelf *shelf, const char *what,
+                               const struct aw_pretrained **ret_model, struct aw_diag *diag)
+{
+    struct book *book;
+    const enum aw_err err = book_get(shelf, what, false, &book, diag);
+    if (!err)
+        *ret_model = book ? book->model : NULL;
+    return err;
+}
+
+enum aw_err aw_model_shelf_library(struct aw_model_shelf *shelf, const char *what,
+                                   const struct aw_library **ret_library, struct aw_diag *diag)
+{
+    struct book *book;
+    const enum aw_err err = book_get(shelf, what, true, &book, diag);
+    if (!err)
+        *ret_library = book ? &book->library : NULL;
+    return err;
 }

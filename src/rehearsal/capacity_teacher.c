@@ -4,7 +4,7 @@
 #include "policy/capacity.h"
 #include "rehearsal/lesson.h"
 
-#define SEARCH_GAIN   0.01 /* of ln cost: less is not worth another policy */
+#define SEARCH_GAIN   0.03 /* of ln cost: less is not worth another policy */
 #define SEARCH_MISSES 4    /* times the budget on copies: no policy to begin with */
 
 /* Where the search begins beside chance: at what is in force, and at what a shared model would do

@@ -46,6 +46,7 @@ static inline struct aw_copyenv_config copy_config(const struct life *life)
         .error_max = 0.5,
     };
     aw_conf_defaults(aw_guard_fields, &config.guard);
+    config.guard.replicas_stabilisation = 0; /* what is compared is what was learned */
     return config;
 }
 

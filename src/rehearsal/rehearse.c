@@ -28,7 +28,7 @@ const struct aw_conf_field aw_rehearse_fields[] = {
                    "Copies of a workload that a policy is tried on."),
     AW_CONF_NUMBER(tries, "80", 4, 100000, "Policies drawn at random before the search proper."),
     AW_CONF_NUMBER(tries_near, "100", 10, 100000, "Policies tried by each search (CMA-ES)."),
-    AW_CONF_NUMBER(target, "0.95", 0.01, 1,
+    AW_CONF_NUMBER(target, "0.7", 0.01, 1,
                    "Share of the SLO budget that a rehearsed policy may spend."),
     AW_CONF_NUMBER(error_max, "0.5", 0, 100,
                    "Mean error of ln latency beyond which a copy is not believed."),

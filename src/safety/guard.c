@@ -45,6 +45,9 @@ const struct aw_conf_field aw_guard_fields[] = {
         "seconds after a change of replicas before more are added; the HPA waits for nothing"),
     AW_CONF_NUMBER(replicas_down_cooldown, "60", 0, DAY,
         "seconds after a change of replicas before some are removed"),
+    AW_CONF_NUMBER(replicas_stabilisation, "300", 0, DAY,
+        "seconds for which replicas that were added stay, whoever acts; the HPA's window for "
+        "scaling in"),
     AW_CONF_NUMBER(size_up_cooldown, "60", 0, DAY,
         "seconds after a change of size before it grows again"),
     AW_CONF_NUMBER(size_down_cooldown, "300", 0, DAY,

@@ -66,6 +66,7 @@ struct aw_guard_settings {
     /* cool-down in seconds after a change of the same kind, by us or not */
     double replicas_up_cooldown, replicas_down_cooldown;
     double size_up_cooldown, size_down_cooldown;
+    double replicas_stabilisation; /* seconds for which replicas that were added stay */
 
     /* floors */
     double peak_window;   /* seconds for which a peak of use counts */
@@ -158,8 +159,9 @@ struct aw_guard_memory {
     int64_t seen[AW_RESOURCES];      /* as the cluster last said itself; 0: unknown */
     int64_t memory_before;           /* bytes, before the last change of size; 0: unknown */
     int64_t replicas_change_us, size_change_us;
-    int64_t oom_us;          /* last kill */
-    int64_t oom_floor_bytes; /* 0: none */
+    int64_t replicas_added_us; /* last time that there were to be more */
+    int64_t oom_us;            /* last kill */
+    int64_t oom_floor_bytes;   /* 0: none */
 
     int64_t restart_us[AW_GUARD_RESTARTS_MAX]; /* ring of the last changes of size */
 
@@ -177,11 +179,12 @@ struct aw_guard_memory {
     uint32_t restart_next;
     uint32_t sized; /* 1: a size has been applied; what mode Initial asks */
 };
-#define AW_GUARD_MEMORY(at)                                                                     \
-    at seen_us, at known_us, at known_since_us, at wanted, at seen, at memory_before,           \
-        at replicas_change_us, at size_change_us, at oom_us, at oom_floor_bytes, at restart_us, \
-        at peak_us, at peak_cores, at peak_bytes, at change_us, at change_low, at change_high,  \
-        at crash_us, at crash_restarts, at crash_kills, at restart_next, at sized
+#define AW_GUARD_MEMORY(at)                                                                        \
+    at seen_us, at known_us, at known_since_us, at wanted, at seen, at memory_before,              \
+        at replicas_change_us, at size_change_us, at replicas_added_us, at oom_us,                 \
+        at oom_floor_bytes, at restart_us, at peak_us, at peak_cores, at peak_bytes, at change_us, \
+        at change_low, at change_high, at crash_us, at crash_restarts, at crash_kills,             \
+        at restart_next, at sized
 
 /* What one rail made of one amount. */
 struct aw_guard_cut {

@@ -42,6 +42,7 @@ void aw_guard_begin(struct aw_guard_memory *memory)
     for (uint32_t i = 0; i < AW_USES; i++)
         memory->known_us[i] = memory->known_since_us[i] = AW_NEVER;
     memory->replicas_change_us = memory->size_change_us = memory->oom_us = AW_NEVER;
+    memory->replicas_added_us = AW_NEVER;
     for (uint32_t i = 0; i < RESTARTS_MAX; i++)
         memory->restart_us[i] = AW_NEVER;
     for (uint32_t i = 0; i < PIECES; i++)
@@ -63,6 +64,7 @@ static void clock_back(struct aw_guard_memory *memory, int64_t now_us)
         memory->known_since_us[i] = shifted(memory->known_since_us[i], by);
     }
     memory->replicas_change_us = shifted(memory->replicas_change_us, by);
+    memory->replicas_added_us = shifted(memory->replicas_added_us, by);
     memory->size_change_us = shifted(memory->size_change_us, by);
     memory->oom_us = shifted(memory->oom_us, by);
     for (uint32_t i = 0; i < RESTARTS_MAX; i++)
@@ -79,6 +81,7 @@ static void note_change(struct aw_guard_memory *memory, const int64_t *next, int
 {
     uint32_t changed = 0;
     const int64_t memory_before = memory->wanted[AW_RESOURCE_MEMORY];
+    const int64_t replicas_before = memory->wanted[AW_RESOURCE_REPLICAS];
     for (uint32_t i = 0; i < AW_RESOURCES; i++) {
         if (next[i] > 0 && memory->wanted[i] > 0 && next[i] != memory->wanted[i])
             changed |= AW_PLAN_BIT(i);
@@ -86,6 +89,8 @@ static void note_change(struct aw_guard_memory *memory, const int64_t *next, int
     }
     if (changed & AW_PLAN_REPLICAS)
         memory->replicas_change_us = now_us;
+    if (changed & AW_PLAN_REPLICAS && next[AW_RESOURCE_REPLICAS] > replicas_before)
+        memory->replicas_added_us = now_us;
     if (changed & AW_PLAN_SIZES)
         memory->size_change_us = now_us;
     if (changed & AW_PLAN_RESTARTS) {

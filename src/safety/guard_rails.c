@@ -219,6 +219,9 @@ static void rail_cool_down(struct aw__pass *pass)
             aw__since(pass->now_us, replicas ? m->replicas_change_us : m->size_change_us);
         if (age < aw__us(replicas ? s->replicas_down_cooldown : s->size_down_cooldown))
             hold_down(pass, i);
+        if (replicas &&
+            aw__since(pass->now_us, m->replicas_added_us) < aw__us(s->replicas_stabilisation))
+            hold_down(pass, i);
         if (age < aw__us(replicas ? s->replicas_up_cooldown : s->size_up_cooldown) &&
             !pressed(pass, i))
             hold_up(pass, i);

@@ -569,8 +569,9 @@ a_cool_down_holds_shrinking_longer_than_growing_and_never_growth_under_pressure(
         const char *why;
     } rows[] = {
         {R, 15, true, false, true, "replicas grow at once"},
-        {R, 45, false, false, false, "and shrink after a minute"},
-        {R, 60, false, false, true, "and shrink after a minute"},
+        {R, 285, false, false, false, "and stay for five minutes"},
+        {R, 285, false, true, false, "and stay for five minutes"},
+        {R, 300, false, false, true, "and stay for five minutes"},
         {C, 45, true, false, false, "a size grows after a minute"},
         {C, 60, true, false, true, "a size grows after a minute"},
         {C, 45, true, true, true, "at once when the SLO is missed"},
@@ -608,8 +609,20 @@ static void somebody_elses_change_cools_down_too(void **state)
     wait(&scene, 15);
     struct aw_guard_result result = pass(&scene, R, 6, 0, 0);
     expect(&result, 0, 8, 1000, 1024 * AW_MIB, CLIP(COOL_DOWN), "a person scaled it");
-    wait(&scene, 60);
+    wait(&scene, 300);
     assert_int_equal(pass(&scene, R, 6, 0, 0).plan.replicas, 6);
+}
+
+static void replicas_that_were_removed_do_not_keep_others_from_going(void **state)
+{
+    (void)state;
+    struct scene scene;
+    scene_begin(&scene);
+    struct aw_guard_result result = pass(&scene, R, 3, 0, 0);
+    assert_int_equal(result.plan.replicas, 3);
+    apply(&scene, &result.plan);
+    wait(&scene, 60); /* the cool-down alone; nothing was added */
+    assert_int_equal(pass(&scene, R, 2, 0, 0).plan.replicas, 2);
 }
 
 static void half_of_the_restarts_are_kept_for_growing(void **state)
@@ -710,9 +723,9 @@ static void a_clock_that_goes_back_neither_forgets_nor_freezes(void **state)
     observe(&scene);
     assert_int_equal(pass(&scene, R, 6, 0, 0).clips, CLIP(COOL_DOWN));
     assert_int_equal(pass(&scene, M, 0, 0, 600 * AW_MIB).plan.memory_bytes, 840 * AW_MIB);
-    wait(&scene, 30);
+    wait(&scene, 270);
     assert_int_equal(pass(&scene, R, 6, 0, 0).plan.replicas, 6);
-    wait(&scene, 300);
+    wait(&scene, 60);
     assert_int_equal(pass(&scene, M, 0, 0, 600 * AW_MIB).plan.memory_bytes, 600 * AW_MIB);
 }
 
@@ -745,6 +758,7 @@ AW_TEST_GROUP("guard")
         cmocka_unit_test(
             a_cool_down_holds_shrinking_longer_than_growing_and_never_growth_under_pressure),
         cmocka_unit_test(somebody_elses_change_cools_down_too),
+        cmocka_unit_test(replicas_that_were_removed_do_not_keep_others_from_going),
         cmocka_unit_test(half_of_the_restarts_are_kept_for_growing),
         cmocka_unit_test(the_change_budget_bounds_a_window_and_not_a_loop),
         cmocka_unit_test(growth_under_pressure_is_free_of_the_change_budget),

@@ -407,6 +407,21 @@ bool aw_lifecycle_episode(const struct aw_lifecycle *lifecycle, struct aw_lifecy
     return memory->stage != before;
 }
 
+bool aw_lifecycle_known(const struct aw_lifecycle *lifecycle, struct aw_lifecycle_memory *memory,
+                        struct aw_lifecycle_reason *ret_reason)
+{
+    if (memory->stage != AW_STAGE_OFFLINE ||
+        (memory->demotions && memory->stage_episodes < offline_least(lifecycle, memory)))
+        return false;
+    const uint32_t demotions = memory->demotions;
+    struct aw_lifecycle_reason reason = reason_of(memory, AW_LIFECYCLE_CAUSE_KNOWN);
+    enter(memory, AW_STAGE_SERVING, &reason);
+    memory->demotions = demotions; /* nothing was proven */
+    if (ret_reason)
+        *ret_reason = reason;
+    return true;
+}
+
 bool aw_lifecycle_trip(const struct aw_lifecycle *lifecycle, struct aw_lifecycle_memory *memory,
                        int64_t now_us, struct aw_lifecycle_reason *ret_reason)
 {

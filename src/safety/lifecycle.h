@@ -114,7 +114,8 @@ struct aw_lifecycle_estimate {
     X(DRIFTED,         "drifted",         "the mean fell below the agent's own level")             \
     X(POOR,            "poor",            "stayed below the fallback for too long")                \
     X(TRIPS,           "trips",           "the watchdog tripped too often")                        \
-    X(ADMITTED,        "admitted",        "an agent of which nothing can be estimated is tried")
+    X(ADMITTED,        "admitted",        "an agent of which nothing can be estimated is tried")   \
+    X(KNOWN,           "known",           "begins with what was best for workloads like this one")
 /* clang-format on */
 
 enum aw_lifecycle_cause {
@@ -164,6 +165,10 @@ bool aw_lifecycle_episode(const struct aw_lifecycle *lifecycle, struct aw_lifecy
                           const struct aw_lifecycle_episode *episode,
                           const struct aw_lifecycle_estimate *estimate,
                           struct aw_lifecycle_reason *ret_reason);
+/* There is a policy that others have lived. OFFLINE -> SERVING, at once the first time, and after
+ * failing only with time. True: it acts from now on. */
+bool aw_lifecycle_known(const struct aw_lifecycle *lifecycle, struct aw_lifecycle_memory *memory,
+                        struct aw_lifecycle_reason *ret_reason);
 /* Takes in a trip of the watchdog. True: it was one too many, and the stage is OFFLINE now. */
 bool aw_lifecycle_trip(const struct aw_lifecycle *lifecycle, struct aw_lifecycle_memory *memory,
                        int64_t now_us, struct aw_lifecycle_reason *ret_reason);

@@ -333,6 +333,30 @@ static void an_online_agent_that_stays_poor_goes_back_and_waits_longer_each_time
         assert_false(episode(&scene, 120, 1, 0));
 }
 
+static void what_others_have_lived_serves_at_once_and_after_failing_only_with_time(void **state)
+{
+    (void)state;
+    struct scene scene;
+    struct aw_lifecycle_settings settings = defaults();
+    begin(&scene, &settings, NONE, NONE, NONE);
+    assert_true(aw_lifecycle_known(&scene.lifecycle, &scene.memory, &scene.reason));
+    assert_int_equal(scene.memory.stage, AW_STAGE_SERVING);
+    assert_int_equal(scene.reason.cause, AW_LIFECYCLE_CAUSE_KNOWN);
+    assert_int_equal(scene.reason.from, AW_STAGE_OFFLINE);
+    assert_false(aw_lifecycle_known(&scene.lifecycle, &scene.memory, &scene.reason));
+    for (uint32_t failed = 1; failed <= 2; failed++) {
+        for (uint32_t i = 0; i < settings.trip_count; i++)
+            (void)aw_lifecycle_trip(&scene.lifecycle, &scene.memory, i, &scene.reason);
+        assert_int_equal(scene.memory.stage, AW_STAGE_OFFLINE);
+        uint32_t waited = 0;
+        while (!aw_lifecycle_known(&scene.lifecycle, &scene.memory, &scene.reason)) {
+            (void)episode(&scene, -100, 0, NONE);
+            assert_true(++waited < 1000);
+        }
+        assert_int_equal(waited, settings.offline_least << failed);
+    }
+}
+
 static void trips_within_the_window_take_the_agent_back_offline(void **state)
 {
     (void)state;
@@ -525,6 +549,7 @@ AW_TEST_GROUP("lifecycle")
         cmocka_unit_test(a_stage_lasts_for_its_least_episodes),
         cmocka_unit_test(serving_ends_after_failures_in_a_row),
         cmocka_unit_test(an_online_agent_that_stays_poor_goes_back_and_waits_longer_each_time),
+        cmocka_unit_test(what_others_have_lived_serves_at_once_and_after_failing_only_with_time),
         cmocka_unit_test(trips_within_the_window_take_the_agent_back_offline),
         cmocka_unit_test(without_figures_of_the_fallback_auto_waits_and_says_so),
         cmocka_unit_test(settings_that_cannot_work_are_refused),

@@ -1,6 +1,8 @@
 /* limits.c - what the guard and the watchdog still allow. */
 #include "safety/limits.h"
 
+#include <math.h>
+
 #include "safety/guard_internal.h"
 
 static double left_s(double for_s, int64_t since_us, int64_t now_us)
@@ -36,7 +38,9 @@ void aw_limits_of(const struct aw_guard *guard, const struct aw_guard_memory *m,
         .restarts_left_shrink = aw_guard_restarts_left(guard, m, false, now_us),
         .restart_window_s = s->restart_window,
         .replicas_up_left_s = left_s(s->replicas_up_cooldown, m->replicas_change_us, now_us),
-        .replicas_down_left_s = left_s(s->replicas_down_cooldown, m->replicas_change_us, now_us),
+        .replicas_down_left_s =
+            fmax(left_s(s->replicas_down_cooldown, m->replicas_change_us, now_us),
+                 left_s(s->replicas_stabilisation, m->replicas_added_us, now_us)),
         .size_up_left_s = left_s(s->size_up_cooldown, m->size_change_us, now_us),
         .size_down_left_s = left_s(s->size_down_cooldown, m->size_change_us, now_us),
         .change_window_s = s->change_window,

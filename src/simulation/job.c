@@ -96,8 +96,10 @@ static enum aw_err make_world(struct aw_job *job, const struct aw_job_config *co
         const struct aw_job_workload *workload = &job->workload[i];
         pilots[i] = workload->pilot;
         pilots[i].learning = workload->pilot.learning && which == AW_JOB_AWARE;
-        if (which == AW_JOB_TWIN)
-            pilots[i].lifecycle.bootstrap = true; /* OFFLINE for ever */
+        if (which == AW_JOB_TWIN) { /* the rules alone, OFFLINE for ever */
+            pilots[i].lifecycle.bootstrap = true;
+            pilots[i].relief.enabled = false;
+        }
         tasks[i] = workload->task;
         const struct aw_sim_workload placed = {
             .app = workload->app,

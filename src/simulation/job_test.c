@@ -443,7 +443,7 @@ static void without_learning_both_worlds_are_the_same(void **state)
     struct bench b;
     prepare(&b);
     for (uint32_t i = 0; i < WORKLOADS; i++)
-        b.workload[i].pilot.learning = false;
+        b.workload[i].pilot.learning = b.workload[i].pilot.relief.enabled = false;
     begin(&b);
     run(&b, 6 * EPISODE);
     for (uint32_t i = 0; i < WORKLOADS; i++) {

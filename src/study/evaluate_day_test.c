@@ -233,7 +233,8 @@ static void a_change_at_noon_is_lived_by_all_three(void **state)
     aw_load_deinit(&app.day);
     assert_ok(aw_load_parse("diurnal:length=6h", 1, NULL, &app.day, NULL));
     config.seeds = 1;
-    config.pilot.learning = false; /* what comes of it is for other tests: all three act alike */
+    /* what comes of it is for other tests: all three act alike */
+    config.pilot.learning = config.pilot.relief.enabled = false;
     assert_ok(
         aw_evaluate_drift(&config, &app, 1, AW_EVALUATE_DRIFTS, NULL, NULL, NULL, rows, NULL));
     for (uint32_t k = 0; k < AW_EVALUATE_DRIFTS; k++) {

@@ -10,6 +10,9 @@
  * load left over is no missed throughput. */
 #define THROUGHPUT_SLACK 0.05
 #define LAMBDA_ERROR_MAX 4.0
+#define BUDGET_LEAST     1e-4
+#define MISS_PRICE       0.5 /* of ln cost, for missing twice the budget */
+#define MISS_MORE        1.5
 
 #define AW_CONF_OF struct aw_prices
 const struct aw_conf_field aw_price_fields[] = {
@@ -145,4 +148,10 @@ double aw_need_per_hour(const struct aw_prices *prices, const struct aw_bounds *
     for (uint32_t r = AW_RESOURCE_MEMORY + 1; r < AW_RESOURCES; r++)
         need += prices->hour[r] * fmax(1, cores) * aw_resource_table[r].lots * bounds->min[r];
     return need;
+}
+
+double aw_miss_price(double missed, double budget)
+{
+    const double over = missed / fmax(BUDGET_LEAST, budget);
+    return over <= 1 ? 0 : MISS_PRICE * fmin(over - 1, 1) + MISS_MORE * log(fmax(1, over / 2));
 }

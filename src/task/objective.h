@@ -107,6 +107,10 @@ double aw_lambda_next(double lambda, double budget, double violation_share, doub
 double aw_episode_score(uint32_t steps, double lambda, double cost, double need,
                         double violation_share);
 
+/* What missing the SLO costs, in ln of cost: nothing within the budget, half for missing twice as
+ * much, then more for every doubling. Added to ln of the cost it makes one number of the two. */
+double aw_miss_price(double missed, double budget);
+
 /* What the use of a step is worth: its CPU at half utilisation, with the memory of as many cores'
  * replicas and the least of all else, in $ per hour. Load decides it and not the actor, so costs of
  * different hours can be compared by their ratio to it. What is not known counts as nothing. */

@@ -694,7 +694,7 @@ def completion_works_in_fish():
 
 
 def estimates_are_counted_and_the_exit_status_says_whether_they_hold():
-    done = run("evaluate", "estimates", "--apps", "7", "--load", "diurnal:length=2h", "--seeds",
+    done = run("evaluate", "estimates", "--apps", "8", "--load", "diurnal:length=2h", "--seeds",
                "1",
                "--tuning", "3", "--quiet", "--check", "--output", "json")
     document = json.loads(done.stdout)

@@ -85,8 +85,9 @@ def without_a_model(agent):
         world = Path(files(folder))
         text = world.read_text(encoding="utf-8")
         outputs = []
-        bad = Path(folder, "default.safetensors")
-        flipped = bytearray(Path(ROOT, "models/default.safetensors").read_bytes())
+        shipped = "default.safetensors" if agent == "network" else "library.safetensors"
+        bad = Path(folder, shipped)
+        flipped = bytearray(Path(ROOT, "models", shipped).read_bytes())
         flipped[len(flipped) // 2] ^= 1
         for model, damage in (("none", None), (str(bad), b""), (str(bad), b"\x08" + 15 * b"\0"),
                               ("shipped", b"no model at all"), ("shipped", bytes(flipped)),
@@ -104,7 +105,7 @@ def without_a_model(agent):
                 expect(not told, done.stderr)
             else:
                 expect(len(told) == 1 and "a model cannot be used" in told[0] and
-                       "default.safetensors" in told[0], done.stderr)
+                       shipped in told[0], done.stderr)
                 outputs.append(done.stdout)
             if model == "none":
                 outputs.append(done.stdout)
@@ -197,7 +198,7 @@ def an_interrupt_saves_sums_up_and_the_next_run_resumes():
             path = files(folder)
             process = start(folder, "-f", path, "--duration", "30d")
             for line in process.stdout:
-                if " 3  offline" in line:
+                if " 3  serving" in line:
                     break
             process.send_signal(number)
             out, err = process.communicate(timeout=60)
@@ -269,7 +270,7 @@ def a_state_in_use_or_of_another_run_is_refused():
 def a_table_is_drawn_in_place_and_leaves_the_summary():
     with tempfile.TemporaryDirectory() as folder:
         path = files(folder)
-        code, text = on_a_terminal(["run", "-f", path, "--duration", "1h", "--state", "none"],
+        code, text = on_a_terminal(["run", "-f", path, "--duration", "12h", "--state", "none"],
                                    columns=130)
         expect(code == 0, text[-500:])
         expect("WORKLOAD" in text and "LATENCY / SLO" in text and "times real time" in text, text)
