@@ -70,8 +70,9 @@ static bool capacity_act(void *self, const struct aw_policy_seen *seen,
     return true;
 }
 
-/* Takes the numbers that did best elsewhere, at least as careful as `level`. */
-static void choose(struct aw_capacity *capacity, uint32_t level)
+/* Takes the numbers that did best elsewhere, at least as careful as `level`; `more`: and others than
+ * those in force, where there are any. */
+static void choose(struct aw_capacity *capacity, uint32_t level, bool more)
 {
     struct aw_capacity_memory *memory = &capacity->memory;
     const struct aw_library *library = capacity->task.library;
@@ -86,12 +87,14 @@ static void choose(struct aw_capacity *capacity, uint32_t level)
     do {
         aw_library_choose(library, &ask, &choice);
         id = aw_capacity_rule_id(&library->rule[choice.rule]);
-    } while (id == before && ++ask.level <= SWITCH_LEVEL_MAX);
+    } while (more && id == before && ++ask.level <= SWITCH_LEVEL_MAX);
     memory->known = (struct aw_policy_known){.checksum = library->checksum,
                                              .distance = choice.distance,
                                              .missed = choice.missed,
                                              .level = choice.level,
                                              .switches = memory->known.switches};
+    memory->prices = ask.prices;
+    memory->budget = ask.budget;
     if (id == before)
         return;
     aw_capacity_set(capacity, &library->rule[choice.rule], id);
@@ -116,7 +119,17 @@ static void get_to_know(struct aw_capacity *capacity, const struct aw_policy_see
         memory->seen[AW_CONTEXT_IDLE] = 1; /* it sleeps: so did others */
     }
     memory->sure = enough;
-    choose(capacity, 0);
+    choose(capacity, 0, false);
+}
+
+/* Prices or the budget are others than those that the numbers were chosen for. */
+static bool asked_anew(const struct aw_capacity *capacity)
+{
+    const struct aw_capacity_memory *memory = &capacity->memory;
+    bool same = memory->budget == capacity->task.need.budget;
+    for (uint32_t r = 0; r < AW_RESOURCES; r++)
+        same = same && memory->prices.hour[r] == capacity->task.prices.hour[r];
+    return !same;
 }
 
 static void capacity_observe(void *self, const struct aw_policy_seen *seen)
@@ -127,6 +140,8 @@ static void capacity_observe(void *self, const struct aw_policy_seen *seen)
         return;
     if (!memory->sure && (!memory->id || memory->known.checksum))
         get_to_know(capacity, seen);
+    if (memory->sure && memory->known.checksum && asked_anew(capacity))
+        choose(capacity, 0, false);
     if (!memory->id || !seen->acted)
         return;
     memory->recent = (memory->recent << 1) | seen->violated;
@@ -136,7 +151,7 @@ static void capacity_observe(void *self, const struct aw_policy_seen *seen)
         (uint32_t)__builtin_popcountll(window) >= SWITCH_MISSED &&
         memory->known.level < SWITCH_LEVEL_MAX) {
         memory->known.switches++;
-        choose(capacity, memory->known.level + 1);
+        choose(capacity, memory->known.level + 1, true);
     }
 }
 
@@ -220,7 +235,8 @@ AW_LAYOUT(capacity_layout, struct aw_capacity_memory, 0, rule.x, lived.margin_tr
           lived.high_load, lived.oom_floor_bytes, lived.bound_millicores, lived.load,
           lived.memory_bytes, lived.step, lived.idle, lived.since_resize, lived.quiet,
           AW_CONTEXT_MEMORY(context.), seen, known.checksum, known.distance, known.missed,
-          known.level, known.switches, recent, since, sure, rehearsed_load, id);
+          known.level, known.switches, prices.hour, budget, recent, since, sure, rehearsed_load,
+          id);
 
 static size_t capacity_state_bytes(const void *self)
 {

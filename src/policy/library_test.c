@@ -244,6 +244,30 @@ static void misses_again_and_again_ask_for_more_careful_numbers(void **state)
     aw_library_deinit(&library);
 }
 
+static void other_prices_ask_for_other_numbers(void **state)
+{
+    (void)state;
+    struct aw_library library;
+    fill(&library);
+    struct aw_policy policy = begin(&library);
+    struct aw_capacity *capacity = policy.self;
+    const struct aw_reading reading = aw_testing_reading(0);
+    for (uint32_t t = 0; t < 40; t++)
+        watch(&policy, &reading, false, false);
+    for (uint32_t i = 0; i < AW_CONTEXT_DIM; i++) /* the second kind of workload */
+        capacity->memory.seen[i] = 5.1f;
+    capacity->task.need.budget = 0.0101;
+    watch(&policy, &reading, false, true);
+    assert_true(capacity->memory.id == aw_capacity_rule_id(&library.rule[MIDDLE]));
+    watch(&policy, &reading, false, true); /* asked once, not in every step */
+    assert_int_equal(capacity->memory.since, 2);
+    capacity->task.prices.gib_hour = 0.1; /* as a new profile has it */
+    watch(&policy, &reading, false, true);
+    assert_true(capacity->memory.id == aw_capacity_rule_id(&library.rule[LAVISH]));
+    aw_policy_free(&policy);
+    aw_library_deinit(&library);
+}
+
 AW_TEST_GROUP("library")
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +278,7 @@ AW_TEST_GROUP("library")
         cmocka_unit_test(after_ten_minutes_there_is_a_policy),
         cmocka_unit_test(a_workload_that_sleeps_has_a_policy_too_and_is_asked_again_when_it_wakes),
         cmocka_unit_test(misses_again_and_again_ask_for_more_careful_numbers),
+        cmocka_unit_test(other_prices_ask_for_other_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
