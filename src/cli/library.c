@@ -66,7 +66,13 @@ static enum aw_err files_take(struct ask *ask, struct aw_diag *diag)
         return aw_fail_at(diag, AW_ERR_EXISTS, ask->model, 0, 0, NULL,
                           "the library is there already: replace it with --force, or choose "
                           "another --out");
-    return AW_OK;
+    char folder[sizeof ask->model]; /* told now, not after minutes */
+    snprintf(folder, sizeof folder, "%s", ask->model);
+    char *slash = strrchr(folder, '/');
+    if (!slash || slash == folder)
+        return AW_OK;
+    *slash = '\0';
+    return aw_file_mkdirs(folder, diag);
 }
 
 static enum aw_err ask_take(struct ask *ask, struct aw_diag *diag)

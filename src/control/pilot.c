@@ -164,6 +164,8 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
     if (!err && !among &&
         !(pilot->pods = aw_alloc_new(alloc, pilot->pods_max, sizeof *pilot->pods)))
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", config->name);
+    /* rules of a library set sizes, too; who may not set them begins at nothing */
+    const bool whole = (config->controlled & AW_PLAN_COMMON) == AW_PLAN_COMMON;
     pilot->policy_task =
         (struct aw_policy_task){.need = {.bounds = config->bounds, .budget = config->slo_budget},
                                 .action = &pilot->action,
@@ -175,7 +177,7 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
                                 .slo = config->slo,
                                 .prices = config->prices,
                                 .step_s = config->step_s,
-                                .library = config->library};
+                                .library = whole ? config->library : NULL};
     if (!err &&
         (aw_policy_new(kind_of(config), &pilot->policy_task, alloc, &pilot->policy) ||
          (pilot->policy.ops->elsewhere &&

@@ -66,7 +66,7 @@ static void dearer_requests_are_noticed_in_steps_and_searched_for_in_episodes(vo
     struct aw_sim_disturbance slower = aw_sim_undisturbed;
     slower.cpu_slowdown = 1.5;
     aw_sim_disturb(b.sim, 0, &slower);
-    assert_in_range(until_anew(&b, 40), 1, 40);
+    assert_in_range(until_anew(&b, 48), 1, 48); /* in twelve minutes */
     const struct aw__pilot_memory *memory = &b.pilot->memory;
     assert_int_equal(memory->record.bin_count, 0);
     assert_int_equal(memory->next_rows, memory->rows_first + AW__PILOT_SEARCH_ROWS);

@@ -27,6 +27,7 @@ enum aw_err aw_pilot_forget(struct aw_pilot *pilot, int64_t order_us, struct aw_
     memory->state = before.state;
     memory->action = before.action;
     memory->guard = before.guard;
+    memory->relief = before.relief;
     memory->reading = before.reading;
 
     /* the step in flight, which has to be finished and kept as it was begun */

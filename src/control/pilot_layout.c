@@ -9,7 +9,8 @@
 #define RING(at) at score, at count, at next
 #define LIFECYCLE(at)                                                                           \
     RING(at agent.), RING(at fallback.), at level_mean, at level_std, at trip_us, at trip_next, \
-        at stage, at stage_episodes, at fail_streak, at demotions, at episodes
+        at stage, at stage_episodes, at fail_streak, at demotions, at episodes, at acted,       \
+        at unused_
 #define STAY(at) at cause, at from, at to, at count, at mean, at std, at threshold, at deviation
 #define CANARY_REASON(at)                                                                       \
     at cause, at from, at to, at count, at trial, at good, at observed, at predicted, at limit, \

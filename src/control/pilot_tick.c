@@ -534,7 +534,7 @@ static void hear(struct aw_pilot *pilot, struct deciding *d)
     pilot->first = pilot->first && !pilot->answered;
     aw_guard_observe(&pilot->rules.guard, &pilot->memory.guard, &d->rails, d->now_us);
     aw_relief_observe(&pilot->config.relief, &pilot->memory.relief, &pilot->config.bounds,
-                      &memory->reading, d->slo,
+                      pilot->config.controlled, &memory->reading, d->slo,
                       pilot->finished && memory->actor == AW_ACTOR_FALLBACK);
 }
 
@@ -639,8 +639,13 @@ static void propose(struct aw_pilot *pilot, struct deciding *d)
         memory->away = 1;
     } else {
         out->homing = go_home(pilot, &d->by_fallback);
-        out->relieved = aw_relief_floor(&pilot->config.relief, &memory->relief,
-                                        &pilot->config.bounds, &memory->reading, &d->by_fallback);
+        out->relieved =
+            aw_relief_floor(&pilot->config.relief, &memory->relief, &pilot->config.bounds,
+                            pilot->config.controlled, &memory->reading, &d->by_fallback);
+        if (out->homing | out->relieved) { /* a learner is told what is really asked for */
+            const struct aw_plan all = aw__pilot_whole(&d->by_fallback, &memory->reading);
+            aw_action_from_plan(&pilot->action, &memory->action, &all, d->fallback);
+        }
     }
     out->by_fallback = d->by_fallback;
     if (d->finite)

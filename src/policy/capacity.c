@@ -25,6 +25,9 @@ void aw_capacity_set(struct aw_capacity *capacity, const struct aw_capacity_rule
     capacity->memory.rule = *rule;
     capacity->memory.id = id;
     aw_capacity_rule_decode(rule, &capacity->values);
+    /* others have lived them only if whoever sets them says so */
+    capacity->memory.known = (struct aw_policy_known){.switches = capacity->memory.known.switches};
+    capacity->memory.recent = capacity->memory.since = 0;
 }
 
 static enum aw_err capacity_new(const struct aw_policy_task *task, const struct aw_alloc *alloc,
@@ -70,8 +73,8 @@ static bool capacity_act(void *self, const struct aw_policy_seen *seen,
     return true;
 }
 
-/* Takes the numbers that did best elsewhere, at least as careful as `level`; `more`: and others than
- * those in force, where there are any. */
+/* Takes the numbers that did best elsewhere, at least as careful as `level`; `more`: and others
+ * than those in force, where there are any. */
 static void choose(struct aw_capacity *capacity, uint32_t level, bool more)
 {
     struct aw_capacity_memory *memory = &capacity->memory;
@@ -88,6 +91,10 @@ static void choose(struct aw_capacity *capacity, uint32_t level, bool more)
         aw_library_choose(library, &ask, &choice);
         id = aw_capacity_rule_id(&library->rule[choice.rule]);
     } while (more && id == before && ++ask.level <= SWITCH_LEVEL_MAX);
+    if (id != before) {
+        aw_capacity_set(capacity, &library->rule[choice.rule], id);
+        aw_capacity_rule_changed(&memory->lived);
+    }
     memory->known = (struct aw_policy_known){.checksum = library->checksum,
                                              .distance = choice.distance,
                                              .missed = choice.missed,
@@ -95,11 +102,7 @@ static void choose(struct aw_capacity *capacity, uint32_t level, bool more)
                                              .switches = memory->known.switches};
     memory->prices = ask.prices;
     memory->budget = ask.budget;
-    if (id == before)
-        return;
-    aw_capacity_set(capacity, &library->rule[choice.rule], id);
-    aw_capacity_rule_changed(&memory->lived);
-    memory->recent = memory->since = 0;
+    memory->slo_latency_us = capacity->task.slo.latency_us_p99;
 }
 
 /* What kind of workload it is, as long as nobody is sure. */
@@ -113,12 +116,15 @@ static void get_to_know(struct aw_capacity *capacity, const struct aw_policy_see
         memory->context.steps >= CONTEXT_STEPS && memory->context.loaded >= CONTEXT_LOADED;
     if (!enough && (memory->id || memory->context.steps < CONTEXT_MOST))
         return;
-    if (!aw_context_read(&memory->context, &task->slo, memory->seen)) {
+    const bool read = aw_context_read(&memory->context, &task->slo, memory->seen);
+    if (!read && memory->context.loaded > 0)
+        return; /* it is busy, and nobody measures what it needs */
+    if (!read) {
         for (uint32_t i = 0; i < AW_CONTEXT_DIM; i++)
             memory->seen[i] = NAN;
         memory->seen[AW_CONTEXT_IDLE] = 1; /* it sleeps: so did others */
     }
-    memory->sure = enough;
+    memory->sure = enough && read;
     choose(capacity, 0, false);
 }
 
@@ -140,6 +146,12 @@ static void capacity_observe(void *self, const struct aw_policy_seen *seen)
         return;
     if (!memory->sure && (!memory->id || memory->known.checksum))
         get_to_know(capacity, seen);
+    if (memory->known.checksum && memory->slo_latency_us != capacity->task.slo.latency_us_p99) {
+        /* numbers of a context are ratios to the SLO; until there are new ones the old rule acts */
+        aw_context_begin(&memory->context);
+        memory->slo_latency_us = capacity->task.slo.latency_us_p99;
+        memory->sure = 0;
+    }
     if (memory->sure && memory->known.checksum && asked_anew(capacity))
         choose(capacity, 0, false);
     if (!memory->id || !seen->acted)
@@ -147,7 +159,7 @@ static void capacity_observe(void *self, const struct aw_policy_seen *seen)
     memory->recent = (memory->recent << 1) | seen->violated;
     memory->since += memory->since < UINT32_MAX;
     const uint64_t window = memory->recent & ((UINT64_C(1) << SWITCH_OF) - 1);
-    if (memory->since > SWITCH_GRACE && memory->sure &&
+    if (memory->since > SWITCH_GRACE && memory->sure && memory->known.checksum &&
         (uint32_t)__builtin_popcountll(window) >= SWITCH_MISSED &&
         memory->known.level < SWITCH_LEVEL_MAX) {
         memory->known.switches++;
@@ -235,8 +247,8 @@ AW_LAYOUT(capacity_layout, struct aw_capacity_memory, 0, rule.x, lived.margin_tr
           lived.high_load, lived.oom_floor_bytes, lived.bound_millicores, lived.load,
           lived.memory_bytes, lived.step, lived.idle, lived.since_resize, lived.quiet,
           AW_CONTEXT_MEMORY(context.), seen, known.checksum, known.distance, known.missed,
-          known.level, known.switches, prices.hour, budget, recent, since, sure, rehearsed_load,
-          id);
+          known.level, known.switches, prices.hour, budget, slo_latency_us, recent, since, sure,
+          rehearsed_load, id);
 
 static size_t capacity_state_bytes(const void *self)
 {

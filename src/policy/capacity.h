@@ -25,7 +25,8 @@ struct aw_capacity_memory {
     float seen[AW_CONTEXT_DIM];       /* the context that they were chosen by */
     struct aw_policy_known known;
     struct aw_prices prices; /* that they were chosen for, and .. */
-    double budget;           /* .. the budget */
+    double budget;           /* .. the budget, and .. */
+    double slo_latency_us;   /* .. the SLO */
     uint64_t recent; /* bits of the last steps that it brought about: missed; the latest lowest */
     uint32_t since;  /* such steps since its numbers last changed */
     uint32_t sure;   /* 1: the context was complete when they were chosen */

@@ -125,7 +125,7 @@ void aw_capacity_rule_changed(struct aw_capacity_rule_memory *memory)
 
 void aw_capacity_rule_new_requests(struct aw_capacity_rule_memory *memory)
 {
-    memory->cores_sum = memory->completions_sum = 0;
+    memory->cores_sum = memory->completions_sum = memory->bound_millicores = 0;
 }
 
 void aw_capacity_rule_new_load(struct aw_capacity_rule_memory *memory)
@@ -206,7 +206,10 @@ static double size_at_bound(const struct aw_bounds *bounds, struct aw_capacity_r
                             double wanted, double millicores)
 {
     const double most = (double)bounds->replicas_max;
-    memory->bound_millicores = fmax(BOUND_FADE * memory->bound_millicores, wanted / most);
+    memory->bound_millicores *= BOUND_FADE;
+    if (memory->quiet > SETTLED_STEPS) /* what a request costs is not known while replicas start */
+        memory->bound_millicores =
+            fmax(memory->bound_millicores, fmin((double)bounds->cpu_millicores_max, wanted / most));
     while (millicores < memory->bound_millicores && millicores < (double)bounds->cpu_millicores_max)
         millicores *= BOUND_RUNG;
     return fmin(millicores, (double)bounds->cpu_millicores_max);

@@ -35,11 +35,9 @@ enum aw_err aw_library_alloc(struct aw_library *library, uint32_t rules, uint32_
 
 void aw_library_deinit(struct aw_library *library)
 {
-    if (library->alloc) {
-        aw_alloc_free(library->alloc, library->rule);
-        aw_alloc_free(library->alloc, library->lived);
-        aw_alloc_free(library->alloc, library->context);
-    }
+    aw_alloc_free(library->alloc, library->rule);
+    aw_alloc_free(library->alloc, library->lived);
+    aw_alloc_free(library->alloc, library->context);
     *library = (struct aw_library){0};
 }
 

@@ -227,8 +227,11 @@ static void misses_again_and_again_ask_for_more_careful_numbers(void **state)
     capacity->memory.sure = 1; /* the first kind of workload */
     for (uint32_t i = 0; i < AW_CONTEXT_DIM; i++)
         capacity->memory.seen[i] = 0.1f;
-    capacity->memory.known.checksum = library.checksum;
+    capacity->memory.prices = capacity->task.prices;
+    capacity->memory.budget = capacity->task.need.budget;
+    capacity->memory.slo_latency_us = capacity->task.slo.latency_us_p99;
     aw_capacity_set(capacity, &library.rule[THRIFTY], aw_capacity_rule_id(&library.rule[THRIFTY]));
+    capacity->memory.known.checksum = library.checksum;
     const struct aw_reading reading = aw_testing_reading(0);
     for (uint32_t t = 0; t < 400; t++) /* one in forty is chance */
         watch(&policy, &reading, t % 40 == 0, true);

@@ -263,11 +263,12 @@ static enum aw_err get_to_know(struct world *world, const struct aw_alloc *alloc
         if (context.steps >= CONTEXT_STEPS && context.loaded >= CONTEXT_LOADED &&
             aw_context_read(&context, slo, ret))
             break;
-        aw_relief_observe(&relief, &relieved, &world->task.bounds, &seen.reading,
+        aw_relief_observe(&relief, &relieved, &world->task.bounds, AW_PLAN_COMMON, &seen.reading,
                           aw_step_slo(&world->rules, &seen.reading, &seen.score), true);
         aw_fallback_decide(fallback, &seen.sample, world->cluster.ops->now_us(world->cluster.self),
                            &proposed, NULL);
-        aw_relief_floor(&relief, &relieved, &world->task.bounds, &seen.reading, &proposed);
+        aw_relief_floor(&relief, &relieved, &world->task.bounds, AW_PLAN_COMMON, &seen.reading,
+                        &proposed);
         err = world_act(world, &rails, &seen, &proposed);
     }
     aw_fallback_free(fallback);

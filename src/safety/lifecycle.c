@@ -229,6 +229,7 @@ static void enter(struct aw_lifecycle_memory *memory, enum aw_stage stage,
     memory->stage_episodes = memory->fail_streak = 0;
     if (stage == AW_STAGE_SERVING)
         memory->demotions = 0;
+    memory->acted |= aw_lifecycle_agent_acts(memory);
 }
 
 /* Back to OFFLINE for having failed. The same estimate would let it out again at once, so each time
@@ -411,7 +412,7 @@ bool aw_lifecycle_known(const struct aw_lifecycle *lifecycle, struct aw_lifecycl
                         struct aw_lifecycle_reason *ret_reason)
 {
     if (memory->stage != AW_STAGE_OFFLINE ||
-        (memory->demotions && memory->stage_episodes < offline_least(lifecycle, memory)))
+        (memory->acted && memory->stage_episodes < offline_least(lifecycle, memory)))
         return false;
     const uint32_t demotions = memory->demotions;
     struct aw_lifecycle_reason reason = reason_of(memory, AW_LIFECYCLE_CAUSE_KNOWN);

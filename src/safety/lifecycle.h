@@ -77,6 +77,8 @@ struct aw_lifecycle_memory {
     uint32_t fail_streak;
     uint32_t demotions; /* for being poor or tripping, since it last got to SERVING */
     uint32_t episodes;  /* seen in all */
+    uint32_t acted;     /* 1: an agent has */
+    uint32_t unused_;   /* 0 */
 };
 
 /* One finished episode. */
@@ -165,8 +167,8 @@ bool aw_lifecycle_episode(const struct aw_lifecycle *lifecycle, struct aw_lifecy
                           const struct aw_lifecycle_episode *episode,
                           const struct aw_lifecycle_estimate *estimate,
                           struct aw_lifecycle_reason *ret_reason);
-/* There is a policy that others have lived. OFFLINE -> SERVING, at once the first time, and after
- * failing only with time. True: it acts from now on. */
+/* There is a policy that others have lived. OFFLINE -> SERVING, at once as long as no agent has
+ * acted, and then only with time. True: it acts from now on. */
 bool aw_lifecycle_known(const struct aw_lifecycle *lifecycle, struct aw_lifecycle_memory *memory,
                         struct aw_lifecycle_reason *ret_reason);
 /* Takes in a trip of the watchdog. True: it was one too many, and the stage is OFFLINE now. */

@@ -507,7 +507,7 @@ static void a_memory_has_no_padding(void **state)
     (void)state;
     assert_int_equal(sizeof(struct aw_lifecycle_memory), 2 * (AW_LIFECYCLE_WINDOW_MAX * 8 + 8) +
                                                              2 * 8 + AW_LIFECYCLE_TRIPS_MAX * 8 +
-                                                             6 * 4);
+                                                             8 * 4);
 }
 
 static void an_agent_of_which_nothing_can_be_estimated_is_tried_in_its_time(void **state)

@@ -27,13 +27,19 @@ void aw_relief_begin(struct aw_relief_memory *memory)
     memset(memory, 0, sizeof *memory);
 }
 
+/* Of what is not ours, or at its bound, there is no more. */
 static void raise(const struct aw_relief_settings *settings, struct aw_relief_memory *memory,
-                  const struct aw_bounds *bounds, const struct aw_reading *reading)
+                  const struct aw_bounds *bounds, uint32_t controlled,
+                  const struct aw_reading *reading)
 {
     const double most = log(settings->factor_max);
-    const bool at_bound = reading->replicas_wanted >= bounds->replicas_max;
-    const bool largest = reading->cpu_millicores_wanted >= bounds->cpu_millicores_max;
-    if ((memory->size_next || at_bound) && !largest) {
+    const bool more_replicas =
+        (controlled & AW_PLAN_REPLICAS) && reading->replicas_wanted < bounds->replicas_max;
+    const bool larger =
+        (controlled & AW_PLAN_CPU) && reading->cpu_millicores_wanted < bounds->cpu_millicores_max;
+    if (!more_replicas && !larger)
+        return;
+    if (larger && (memory->size_next || !more_replicas)) {
         if (memory->size_ln <= 0)
             memory->size_millicores = reading->cpu_millicores_wanted;
         memory->size_ln = fmin(most, memory->size_ln + log(settings->size_factor));
@@ -47,8 +53,8 @@ static void raise(const struct aw_relief_settings *settings, struct aw_relief_me
 }
 
 void aw_relief_observe(const struct aw_relief_settings *settings, struct aw_relief_memory *memory,
-                       const struct aw_bounds *bounds, const struct aw_reading *reading,
-                       enum aw_guard_slo slo, bool acted)
+                       const struct aw_bounds *bounds, uint32_t controlled,
+                       const struct aw_reading *reading, enum aw_guard_slo slo, bool acted)
 {
     memory->peak_cores *= PEAK_FADE;
     if (reading->cpu_cores_used > memory->peak_cores) /* NAN is not */
@@ -63,23 +69,26 @@ void aw_relief_observe(const struct aw_relief_settings *settings, struct aw_reli
     }
     memory->recent = (memory->recent << 1) | (slo == AW_GUARD_SLO_MISSED);
     const uint32_t window = settings->of < 32 ? (1u << settings->of) - 1 : UINT32_MAX;
-    const bool moving = reading->rollout || reading->replicas_ready < reading->replicas_wanted;
+    struct aw_plan asked = {0}; /* by the raises so far; what is not there yet is under way */
+    const bool moving = reading->rollout || reading->replicas_ready < reading->replicas_wanted ||
+                        aw_relief_floor(settings, memory, bounds, controlled, reading, &asked) != 0;
     const bool settled = memory->since > (moving ? SETTLED_MOST : SETTLED);
     if (acted && settled &&
         (uint32_t)__builtin_popcount(memory->recent & window) >= settings->misses)
-        raise(settings, memory, bounds, reading);
+        raise(settings, memory, bounds, controlled, reading);
 }
 
 uint32_t aw_relief_floor(const struct aw_relief_settings *settings,
                          const struct aw_relief_memory *memory, const struct aw_bounds *bounds,
-                         const struct aw_reading *reading, struct aw_plan *plan)
+                         uint32_t controlled, const struct aw_reading *reading,
+                         struct aw_plan *plan)
 {
     struct aw_plan all = aw_plan_of(reading->wanted);
     all = aw_plan_over(plan, &all);
     uint32_t raised = 0;
     if (!settings->enabled)
         return 0;
-    if (memory->size_ln > 0) {
+    if (memory->size_ln > 0 && (controlled & AW_PLAN_CPU)) {
         const double size = (double)memory->size_millicores * exp(memory->size_ln);
         const int64_t least =
             (int64_t)fmin((double)bounds->cpu_millicores_max, ceil(size / 10) * 10);
@@ -88,9 +97,12 @@ uint32_t aw_relief_floor(const struct aw_relief_settings *settings,
             raised |= AW_PLAN_CPU;
         }
     }
-    if (memory->replicas_ln > 0 && all.cpu_millicores > 0) {
+    /* a size that is asked for carries nothing until it is there */
+    int64_t there = reading->cpu_millicores_wanted;
+    there = there > 0 && there < all.cpu_millicores ? there : all.cpu_millicores;
+    if (memory->replicas_ln > 0 && there > 0 && (controlled & AW_PLAN_REPLICAS)) {
         const double cores = memory->peak_cores / settings->utilisation * exp(memory->replicas_ln);
-        const double replicas = ceil(1e3 * cores / (double)all.cpu_millicores);
+        const double replicas = ceil(1e3 * cores / (double)there);
         const int64_t least = (int64_t)fmin((double)bounds->replicas_max, replicas);
         if (all.replicas < least) {
             all.replicas = least;

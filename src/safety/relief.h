@@ -47,14 +47,15 @@ struct aw_relief_memory {
         at size_next, at raises
 
 void aw_relief_begin(struct aw_relief_memory *memory);
-/* Takes in the step that has ended. `acted`: the fallback has brought it about; else nothing is
- * raised. */
+/* Takes in the step that has ended. `controlled`: AW_PLAN_*, what may be changed at all. `acted`:
+ * the fallback has brought it about; else nothing is raised. */
 void aw_relief_observe(const struct aw_relief_settings *settings, struct aw_relief_memory *memory,
-                       const struct aw_bounds *bounds, const struct aw_reading *reading,
-                       enum aw_guard_slo slo, bool acted);
+                       const struct aw_bounds *bounds, uint32_t controlled,
+                       const struct aw_reading *reading, enum aw_guard_slo slo, bool acted);
 /* Raises `plan`, what the fallback asks for, to the floor. Returns AW_PLAN_* of what it raised. */
 uint32_t aw_relief_floor(const struct aw_relief_settings *settings,
                          const struct aw_relief_memory *memory, const struct aw_bounds *bounds,
-                         const struct aw_reading *reading, struct aw_plan *plan);
+                         uint32_t controlled, const struct aw_reading *reading,
+                         struct aw_plan *plan);
 
 #endif

@@ -11,6 +11,7 @@ struct scene {
     struct aw_relief_memory memory;
     struct aw_reading reading;
     struct aw_plan fallback; /* what it asks for */
+    uint32_t controlled;
 };
 
 static void begin(struct scene *s)
@@ -20,15 +21,17 @@ static void begin(struct scene *s)
     s->reading = aw_testing_reading(0);
     s->reading.replicas_ready = s->reading.replicas_wanted;
     s->fallback = (struct aw_plan){0};
+    s->controlled = AW_PLAN_COMMON;
 }
 
 /* One step, and what comes of the fallback's plan. */
 static struct aw_plan step(struct scene *s, enum aw_guard_slo slo, bool acted, uint32_t *raised)
 {
     struct aw_plan plan = s->fallback;
-    aw_relief_observe(&s->settings, &s->memory, &aw_testing_bounds, &s->reading, slo, acted);
-    const uint32_t set =
-        aw_relief_floor(&s->settings, &s->memory, &aw_testing_bounds, &s->reading, &plan);
+    aw_relief_observe(&s->settings, &s->memory, &aw_testing_bounds, s->controlled, &s->reading, slo,
+                      acted);
+    const uint32_t set = aw_relief_floor(&s->settings, &s->memory, &aw_testing_bounds,
+                                         s->controlled, &s->reading, &plan);
     if (raised)
         *raised = set;
     return plan;
@@ -157,6 +160,24 @@ static void what_the_policy_brought_about_raises_nothing(void **state)
     assert_int_equal(s.memory.raises, 0);
 }
 
+static void what_is_not_ours_is_not_raised_and_the_rest_goes_on_rising(void **state)
+{
+    (void)state;
+    struct scene s;
+    begin(&s);
+    s.controlled = AW_PLAN_REPLICAS;
+    int64_t last = s.reading.replicas_wanted;
+    for (uint32_t t = 0; t < 60; t++) {
+        uint32_t raised;
+        const struct aw_plan plan = step(&s, AW_GUARD_SLO_MISSED, true, &raised);
+        assert_false(raised & AW_PLAN_CPU);
+        follow(&s, &plan);
+        assert_true(s.reading.replicas_wanted >= last);
+        last = s.reading.replicas_wanted;
+    }
+    assert_true(last >= 12); /* four, raised again and again */
+}
+
 static void it_never_asks_for_less_than_the_fallback_nor_beyond_the_bounds(void **state)
 {
     (void)state;
@@ -189,6 +210,7 @@ AW_TEST_GROUP("relief")
         cmocka_unit_test(the_floor_does_not_climb_on_itself),
         cmocka_unit_test(met_steps_give_it_back_and_unknown_ones_do_not),
         cmocka_unit_test(what_the_policy_brought_about_raises_nothing),
+        cmocka_unit_test(what_is_not_ours_is_not_raised_and_the_rest_goes_on_rising),
         cmocka_unit_test(it_never_asks_for_less_than_the_fallback_nor_beyond_the_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,8 +65,10 @@ void aw_context_add(struct aw_context_memory *m, const struct aw_reading *readin
     m->loaded++;
     m->missed += violated;
     m->size += log(fmax(1, (double)reading->cpu_millicores_wanted) * 1e-3);
-    if (!isnan(reading->errors_per_s))
+    if (!isnan(reading->errors_per_s)) {
         m->errors += fmin(1, reading->errors_per_s / reading->arrivals_per_s);
+        m->replies++;
+    }
     if (!isnan(reading->cpu_cores_used) && !isnan(reading->completions_per_s)) {
         m->cores += reading->cpu_cores_used;
         m->completions += reading->completions_per_s;
@@ -86,8 +88,10 @@ void aw_context_add(struct aw_context_memory *m, const struct aw_reading *readin
     }
     if (slo->latency_us_p99 > 0)
         add_latency(m, reading, slo);
-    if (!isnan(reading->in_flight))
+    if (!isnan(reading->in_flight)) {
         m->flight += reading->in_flight;
+        m->flights++;
+    }
     if (reading->memory_bytes_used > 0 && reading->memory_bytes_peak > 0) {
         m->memory += log(reading->memory_bytes_used / AW_GIB_REAL);
         m->memory_peak += log(reading->memory_bytes_peak / reading->memory_bytes_used);
@@ -97,7 +101,8 @@ void aw_context_add(struct aw_context_memory *m, const struct aw_reading *readin
 
 static double deviation(double sum, double square, double count)
 {
-    return sqrt(fmax(0, square / count - (sum / count) * (sum / count)));
+    const double variance = square / count - (sum / count) * (sum / count);
+    return isnan(variance) ? variance : sqrt(fmax(0, variance));
 }
 
 /* Of latency over utilisation, by least squares; a steady utilisation tells none. */
@@ -136,11 +141,12 @@ bool aw_context_read(const struct aw_context_memory *m, const struct aw_slo *slo
         [AW_CONTEXT_LATENCY_BEST] = m->latencies ? m->latency_low : (double)NAN,
         [AW_CONTEXT_LATENCY_SLOPE] = m->latencies ? slope(m) : (double)NAN,
         [AW_CONTEXT_MISSED] = m->missed / loaded,
-        [AW_CONTEXT_FLIGHT] = log(LEAST + m->flight / fmax(LEAST, m->cores)),
+        [AW_CONTEXT_FLIGHT] =
+            m->flights ? log(LEAST + m->flight / fmax(LEAST, m->cores)) : (double)NAN,
         [AW_CONTEXT_MEMORY] = m->memory / memories,
         [AW_CONTEXT_MEMORY_PEAK] = m->memory_peak / memories,
         [AW_CONTEXT_SIZE] = m->size / loaded,
-        [AW_CONTEXT_ERRORS] = m->errors / loaded,
+        [AW_CONTEXT_ERRORS] = m->replies ? m->errors / m->replies : (double)NAN,
     };
     for (uint32_t i = 0; i < AW_CONTEXT_DIM; i++)
         ret[i] = (float)number[i];

@@ -56,15 +56,16 @@ struct aw_context_memory {
     double fit_utilisation, fit_utilisation_square; /* of the steps that have a latency */
     double flight, memory, memory_peak, size, errors;
     uint32_t steps, loaded, minutes, swings, idle, missed;
-    uint32_t used, throttles, medians, latencies, memories, unused_;
+    uint32_t used, throttles, medians, latencies, memories, flights, replies, unused_;
 };
-#define AW_CONTEXT_MEMORY(at)                                                                \
-    at cores, at completions, at arrivals, at arrivals_square, at arrivals_high, at swing,   \
-        at swing_last, at swing_sum, at utilisation, at utilisation_square, at throttled,    \
-        at median, at latency, at latency_square, at latency_low, at latency_utilisation,    \
-        at fit_utilisation, at fit_utilisation_square, at flight, at memory, at memory_peak, \
-        at size, at errors, at steps, at loaded, at minutes, at swings, at idle, at missed,  \
-        at used, at throttles, at medians, at latencies, at memories, at unused_
+#define AW_CONTEXT_MEMORY(at)                                                                 \
+    at cores, at completions, at arrivals, at arrivals_square, at arrivals_high, at swing,    \
+        at swing_last, at swing_sum, at utilisation, at utilisation_square, at throttled,     \
+        at median, at latency, at latency_square, at latency_low, at latency_utilisation,     \
+        at fit_utilisation, at fit_utilisation_square, at flight, at memory, at memory_peak,  \
+        at size, at errors, at steps, at loaded, at minutes, at swings, at idle, at missed,   \
+        at used, at throttles, at medians, at latencies, at memories, at flights, at replies, \
+        at unused_
 
 void aw_context_begin(struct aw_context_memory *memory);
 /* `latency_us_p50` may be NAN. A step whose load nobody knows tells nothing. */

@@ -78,6 +78,7 @@ static void what_nobody_measures_is_unknown_and_harms_nothing_else(void **state)
     for (uint32_t t = 0; t < 40; t++) {
         struct aw_reading reading = aw_testing_reading(0);
         reading.throttled_share = reading.memory_bytes_peak = NAN;
+        reading.in_flight = reading.errors_per_s = reading.latency_us_slo = NAN;
         if (t % 2)
             reading.arrivals_per_s = NAN; /* a step that tells nothing */
         aw_context_add(&memory, &reading, NAN, &slo, false, 15);
@@ -86,7 +87,9 @@ static void what_nobody_measures_is_unknown_and_harms_nothing_else(void **state)
     assert_true(aw_context_read(&memory, &slo, x));
     for (uint32_t i = 0; i < AW_CONTEXT_DIM; i++) {
         const bool unknown = i == AW_CONTEXT_THROTTLED || i == AW_CONTEXT_MEDIAN ||
-                             i == AW_CONTEXT_MEMORY || i == AW_CONTEXT_MEMORY_PEAK;
+                             i == AW_CONTEXT_MEMORY || i == AW_CONTEXT_MEMORY_PEAK ||
+                             i == AW_CONTEXT_FLIGHT || i == AW_CONTEXT_ERRORS ||
+                             (i >= AW_CONTEXT_LATENCY && i <= AW_CONTEXT_LATENCY_SLOPE);
         assert_true(!!isnan(x[i]) == unknown);
     }
 }

@@ -40,7 +40,7 @@ def load_shows_in_prometheus_and_in_metrics_k8s_io(cluster):
 def the_program_runs_as_nobody_on_a_read_only_root(cluster):
     archive = cluster.scratch / "aware.tar"
     cluster.script("program-image", archive, "aware.local/aware:e2e", cluster.aware,
-                   ROOT / "models/default.safetensors")
+                   ROOT / "models/default.safetensors", ROOT / "models/library.safetensors")
     cluster.script("load-image", archive)
     with cluster.namespace() as ns:
         shipped = next(row for row in cluster.kustomize("acting") if row["kind"] == "Deployment")
