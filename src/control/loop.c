@@ -1,6 +1,7 @@
 /* loop.c - the control loop. */
 #include "control/loop.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/envelope.h"
@@ -656,6 +657,67 @@ enum aw_err aw_loop_state_load(struct aw_loop *loop, const void *bytes)
         from += aw_pilot_state_bytes(slot->pilot);
         slot->since = since;
         slot->key = NOT_DUE;
+    }
+    return AW_OK;
+}
+
+/* --- parts ------------------------------------------------------------------------------------ */
+
+static const char *place_of(const struct slot *slot, const char *place, const char *part, char *buf)
+{
+    snprintf(buf, AW_ARCHIVE_NAME_MAX, "%s/%s%s", place, aw_pilot_config(slot->pilot)->name, part);
+    return buf;
+}
+
+void aw_loop_keep(const struct aw_loop *loop, const char *place, struct aw_archive_writer *to)
+{
+    char name[AW_ARCHIVE_NAME_MAX];
+    struct aw_shape shape;
+    aw_shape_of(&shape, format.version, counts_layout);
+    snprintf(name, sizeof name, "%s/counts", place);
+    void *bytes = aw_archive_add(to, name, &shape, sizeof loop->counts);
+    if (bytes)
+        memcpy(bytes, &loop->counts, sizeof loop->counts);
+    for (uint32_t i = 0; i < loop->count; i++) {
+        const struct slot *slot = &loop->slot[i];
+        if (!slot->pilot)
+            continue;
+        aw_pilot_keep(slot->pilot, place_of(slot, place, "", name), to);
+        bytes = aw_archive_add(to, place_of(slot, place, "/since", name), NULL, sizeof slot->since);
+        if (bytes)
+            memcpy(bytes, &slot->since, sizeof slot->since);
+    }
+}
+
+enum aw_err aw_loop_recover(struct aw_loop *loop, struct aw_archive *from, const char *place,
+                            aw_loop_found *found, void *ctx, bool *ret_same, struct aw_diag *diag)
+{
+    char name[AW_ARCHIVE_NAME_MAX];
+    struct aw_shape shape;
+    struct aw_archive_match match = {0};
+    snprintf(name, sizeof name, "%s/counts", place);
+    const struct aw_archive_part *part = aw_archive_find(from, name);
+    aw_shape_of(&shape, format.version, counts_layout);
+    *ret_same = part &&
+                !aw_archive_take(from, part, &shape, &loop->counts, sizeof loop->counts, &match) &&
+                match.same;
+    for (uint32_t i = 0; i < loop->count; i++) {
+        struct slot *slot = &loop->slot[i];
+        struct aw_pilot_found what;
+        if (!slot->pilot)
+            continue;
+        place_of(slot, place, "", name);
+        const enum aw_err err = aw_pilot_recover(&slot->pilot, from, name, &what, diag);
+        if (err)
+            return err;
+        const size_t moment = aw_pilot_snapshot_bytes_max(slot->pilot);
+        AW_ASSERT(!loop->moment || moment <= loop->moment_bytes);
+        part = aw_archive_find(from, place_of(slot, place, "/since", name));
+        if (part && part->size == sizeof slot->since)
+            memcpy(&slot->since, part->bytes, sizeof slot->since);
+        *ret_same = *ret_same && part && what.kind == AW_PILOT_FOUND_SAME;
+        if (found)
+            found(ctx, i, &what);
     }
     return AW_OK;
 }

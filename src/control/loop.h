@@ -32,6 +32,7 @@
 #include "base/threads.h"
 #include "control/agent_exchange.h"
 #include "control/pilot.h"
+#include "control/pilot_keep.h"
 
 struct aw_loop; /* opaque */
 
@@ -136,5 +137,15 @@ size_t aw_loop_state_bytes(const struct aw_loop *loop);
 void aw_loop_state_save(const struct aw_loop *loop, void *bytes);
 /* AW_ERR_FORMAT: not the state of a loop with these settings; free the loop then. */
 AW_NODISCARD enum aw_err aw_loop_state_load(struct aw_loop *loop, const void *bytes);
+
+/* The same for a later process: every workload by its name, under `place` (pilot_keep.h). */
+void aw_loop_keep(const struct aw_loop *loop, const char *place, struct aw_archive_writer *to);
+/* What was found of each workload; `text` lives until the call returns. */
+typedef void aw_loop_found(void *ctx, uint32_t workload, const struct aw_pilot_found *found);
+/* Before the first tick. `found` may be NULL. `ret_same`: every workload, and the loop itself, is as
+ * it was. AW_ERR_NOMEM: free the loop then. */
+AW_NODISCARD enum aw_err aw_loop_recover(struct aw_loop *loop, struct aw_archive *from,
+                                         const char *place, aw_loop_found *found, void *ctx,
+                                         bool *ret_same, struct aw_diag *diag);
 
 #endif

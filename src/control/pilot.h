@@ -193,7 +193,7 @@ AW_NODISCARD enum aw_err aw_pilot_new(const struct aw_pilot_config *config,
  * past of the workload (load, what its requests cost, peaks, restarts, kills) and its policy are
  * kept, and so are cool-downs and budgets of the guard. What no longer applies under the new config
  * is forgotten: scores and stage where objective, SLO or prices changed; the fallback's history
- * where its kind or replicas_max changed; a network of another shape; and the step in flight.
+ * where its kind or its window changed; a network of another shape; and the step in flight.
  * AW_ERR_CONFIG: another name, or settings that cannot work together. */
 AW_NODISCARD enum aw_err aw_pilot_new_after(const struct aw_pilot *old,
                                             const struct aw_pilot_config *config,

@@ -123,9 +123,16 @@ struct aw_pilot {
     const struct aw_alloc *alloc;
 };
 
+/* Of struct aw__pilot_memory, behind that of what its arrays are made of. */
+uint64_t aw__pilot_memory_layout(uint64_t hash);
 /* Of what a snapshot has beyond a state (aw_pilot_layout). */
 uint64_t aw__pilot_seen_layout(uint64_t hash);
 
+/* The task has changed, or the policy is lost: stages, scores and the watchdog begin again; the
+ * record of the workload stays. */
+void aw__pilot_ask_anew(struct aw_pilot *pilot);
+/* Whether what `old` has learned answers the question that `pilot` is asked. */
+bool aw__pilot_same_question(const struct aw_pilot *old, const struct aw_pilot *pilot);
 /* Whether it learns, and makes copies of the workload. */
 bool aw__pilot_makes_copies(const struct aw_pilot *pilot);
 /* The objective without the SLO, from what a store keeps: so that what is recalled from there is

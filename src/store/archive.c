@@ -167,14 +167,25 @@ static size_t shape_bytes(const struct aw_shape *shape)
     return bytes;
 }
 
-/* Once in a file. */
-static void shape_write(struct aw_archive_writer *w, const struct aw_shape *shape)
+/* Once in a file. False: it is there already. */
+static bool shape_first(struct aw_archive_writer *w, uint64_t hash)
 {
     for (uint32_t i = 0; i < w->shape_count; i++)
-        if (w->shapes[i] == shape->hash)
-            return;
-    AW_ASSERT(w->shape_count < AW_ARCHIVE_SHAPES_MAX);
-    w->shapes[w->shape_count++] = shape->hash;
+        if (w->shapes[i] == hash)
+            return false;
+    if (w->shape_count == AW_ARCHIVE_SHAPES_MAX) {
+        fail(w, aw_fail(&w->diag, AW_ERR_LIMIT, "expected at most %u kinds of structs in a file",
+                        AW_ARCHIVE_SHAPES_MAX));
+        return false;
+    }
+    w->shapes[w->shape_count++] = hash;
+    return true;
+}
+
+static void shape_write(struct aw_archive_writer *w, const struct aw_shape *shape)
+{
+    if (!shape_first(w, shape->hash))
+        return;
     unsigned char *to =
         part_begin(w, SHAPE_NAME, shape->hash, shape->version, shape_bytes(shape));
     for (uint32_t t = 0; to && t < shape->count; t++) {
@@ -216,6 +227,28 @@ void *aw_archive_add(struct aw_archive_writer *w, const char *name, const struct
     if (shape)
         shape_write(w, shape);
     return part_begin(w, name, shape ? shape->hash : 0, shape ? shape->version : 0, bytes);
+}
+
+static const struct aw_archive_part *described(const struct aw_archive *a, uint64_t shape)
+{
+    for (uint32_t i = 0; i < a->count; i++)
+        if (a->part[i].shape == shape && strcmp(a->part[i].name, SHAPE_NAME) == 0)
+            return &a->part[i];
+    return NULL;
+}
+
+void aw_archive_copy(struct aw_archive_writer *w, const struct aw_archive *from,
+                     const struct aw_archive_part *part)
+{
+    const struct aw_archive_part *shape = part->shape ? described(from, part->shape) : NULL;
+    unsigned char *to = NULL;
+    if (part == shape) /* it goes with those that have it */
+        return;
+    if (shape && shape_first(w, part->shape) &&
+        (to = part_begin(w, SHAPE_NAME, shape->shape, shape->version, shape->size)))
+        memcpy(to, shape->bytes, shape->size);
+    if ((to = part_begin(w, part->name, part->shape, part->version, part->size)))
+        memcpy(to, part->bytes, part->size);
 }
 
 enum aw_err aw_archive_commit(struct aw_archive_writer *w, struct aw_diag *diag)
@@ -517,14 +550,11 @@ enum aw_err aw_archive_take(struct aw_archive *a, const struct aw_archive_part *
     }
     if (!shape || part->version != shape->version)
         return AW_ERR_FORMAT;
-    const struct aw_archive_part *described = NULL;
-    for (uint32_t i = 0; i < a->count && !described; i++)
-        if (a->part[i].shape == part->shape && strcmp(a->part[i].name, SHAPE_NAME) == 0)
-            described = &a->part[i];
+    const struct aw_archive_part *said = described(a, part->shape);
     struct read_shape old = {0};
     old.members = aw_alloc_new(a->alloc, AW_ARCHIVE_MEMBERS_MAX, sizeof *old.members);
     enum aw_err err = !old.members ? AW_ERR_NOMEM
-                      : !described || !shape_read(described, &old, AW_ARCHIVE_MEMBERS_MAX)
+                      : !said || !shape_read(said, &old, AW_ARCHIVE_MEMBERS_MAX)
                           ? AW_ERR_FORMAT
                           : AW_OK;
     const struct aw_layout_table *now = &shape->table[shape->count - 1];

@@ -67,6 +67,11 @@ AW_NODISCARD enum aw_err aw_archive_create(struct aw_archive_writer *writer, con
  * that mean the same in every version. NULL: it failed, and commit says why. */
 void *aw_archive_add(struct aw_archive_writer *writer, const char *name,
                      const struct aw_shape *shape, size_t bytes);
+struct aw_archive;
+struct aw_archive_part;
+/* A part of another archive, as it is. */
+void aw_archive_copy(struct aw_archive_writer *writer, const struct aw_archive *from,
+                     const struct aw_archive_part *part);
 /* Replaces the file. Closes the writer whatever the outcome; on failure the file is as it was. */
 AW_NODISCARD enum aw_err aw_archive_commit(struct aw_archive_writer *writer, struct aw_diag *diag);
 void aw_archive_abort(struct aw_archive_writer *writer); /* a zeroed one is a no-op */
