@@ -148,12 +148,13 @@ static bool sim_find(const struct aw_job *job, struct aw_archive *from, uint32_t
            !aw_sim_state_load(sim, part->bytes);
 }
 
-/* Set up again at the present time; workloads have what they were last asked to have. */
+/* Set up again; workloads have what they were last asked to have. It begins a step before the
+ * present, so that there is something to be seen of it. */
 static enum aw_err sim_again(const struct aw_job *job, uint32_t w, struct aw_diag *diag)
 {
     const struct aw__job_world *world = &job->world[w];
-    const int64_t now = aw_job_lived_us(job);
-    aw_sim_reset_at(world->sim, job->seed, now);
+    const int64_t now = aw_job_lived_us(job), from = now > job->step_us ? now - job->step_us : 0;
+    aw_sim_reset_at(world->sim, job->seed, from);
     for (uint32_t i = 0; i < job->count; i++) {
         const struct aw_plan begin = aw_plan_of(job->workload[i].task.amount);
         struct aw_plan start = job->account[i].asked[w];
@@ -170,6 +171,10 @@ static enum aw_err sim_again(const struct aw_job *job, uint32_t w, struct aw_dia
             return aw_fail(diag, err, "%s: the simulated cluster cannot be set up again",
                            job->workload[i].pilot.name);
     }
+    aw__job_disturb_again(job, world, from);
+    const enum aw_err err = world->cluster.ops->advance(world->cluster.self, now);
+    if (err)
+        return aw_fail(diag, err, "the simulated cluster stopped");
     aw__job_disturb_again(job, world, now);
     return AW_OK;
 }

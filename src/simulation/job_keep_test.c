@@ -222,6 +222,7 @@ static void a_world_that_is_set_up_again_has_the_replicas_and_sizes_it_had(void 
         assert_memory_equal(now.decision->reading.wanted, view[i].asked.amount,
                             sizeof view[i].asked.amount);
         assert_int_equal(now.decision->guard.plan.set, 0); /* not before a look */
+        assert_true(now.decision->answered && now.decision->reading.arrivals_per_s >= 0);
     }
     end(&b);
 }
@@ -292,7 +293,7 @@ static void the_save_of_an_older_program_is_read_by_the_names_of_its_members(voi
     (void)state;
     static const char *const members[] = {
         "extra_cost",     /* of a pilot */
-        "relief.raises",  /* of one of its parts */
+        "relief. raises", /* of one of its parts */
         "lived.idle",     /* of a policy */
         "reversals_down", /* of an account */
         "next_event_us",  /* of the simulated cluster */
