@@ -689,6 +689,19 @@ void aw_loop_keep(const struct aw_loop *loop, const char *place, struct aw_archi
     }
 }
 
+enum aw_err aw_loop_recover_one(struct aw_loop *loop, uint32_t workload, struct aw_archive *from,
+                                const char *place, struct aw_pilot_found *found,
+                                struct aw_diag *diag)
+{
+    AW_ASSERT(aw_loop_has(loop, workload));
+    const enum aw_err err =
+        aw_pilot_recover(&loop->slot[workload].pilot, from, place, found, diag);
+    /* its settings are those that there was room made for */
+    AW_ASSERT(!loop->moment || aw_pilot_snapshot_bytes_max(loop->slot[workload].pilot) <=
+                                   loop->moment_bytes);
+    return err;
+}
+
 enum aw_err aw_loop_recover(struct aw_loop *loop, struct aw_archive *from, const char *place,
                             aw_loop_found *found, void *ctx, bool *ret_same, struct aw_diag *diag)
 {
@@ -707,11 +720,9 @@ enum aw_err aw_loop_recover(struct aw_loop *loop, struct aw_archive *from, const
         if (!slot->pilot)
             continue;
         place_of(slot, place, "", name);
-        const enum aw_err err = aw_pilot_recover(&slot->pilot, from, name, &what, diag);
+        const enum aw_err err = aw_loop_recover_one(loop, i, from, name, &what, diag);
         if (err)
             return err;
-        const size_t moment = aw_pilot_snapshot_bytes_max(slot->pilot);
-        AW_ASSERT(!loop->moment || moment <= loop->moment_bytes);
         part = aw_archive_find(from, place_of(slot, place, "/since", name));
         if (part && part->size == sizeof slot->since)
             memcpy(&slot->since, part->bytes, sizeof slot->since);

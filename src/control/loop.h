@@ -140,6 +140,11 @@ AW_NODISCARD enum aw_err aw_loop_state_load(struct aw_loop *loop, const void *by
 
 /* The same for a later process: every workload by its name, under `place` (pilot_keep.h). */
 void aw_loop_keep(const struct aw_loop *loop, const char *place, struct aw_archive_writer *to);
+/* One workload that has just come. AW_ERR_NOMEM: nothing changed. */
+AW_NODISCARD enum aw_err aw_loop_recover_one(struct aw_loop *loop, uint32_t workload,
+                                             struct aw_archive *from, const char *place,
+                                             struct aw_pilot_found *ret_found,
+                                             struct aw_diag *diag);
 /* What was found of each workload; `text` lives until the call returns. */
 typedef void aw_loop_found(void *ctx, uint32_t workload, const struct aw_pilot_found *found);
 /* Before the first tick. `found` may be NULL. `ret_same`: every workload, and the loop itself, is as

@@ -59,8 +59,7 @@ static const char *cluster_of(const struct aw_job *job)
 static void left_keep(const struct aw_job *job, struct aw_archive_writer *to)
 {
     for (uint32_t i = 0; i < job->left.count; i++)
-        if (job->left.part[i].name)
-            aw_archive_copy(to, &job->left, &job->left.part[i]);
+        aw_archive_copy(to, &job->left, &job->left.part[i]);
 }
 
 enum aw_err aw_job_save(const struct aw_job *job, const char *path, struct aw_diag *diag)
@@ -204,7 +203,7 @@ static void left_take(struct aw_job *job, struct aw_archive *from)
                               : end > slash && !is_here(job, slash + 1, (size_t)(end - slash - 1), &at));
         left += theirs;
         if (!theirs && strcmp(name, "shape") != 0)
-            from->part[i].name = NULL;
+            from->part[i].name = "";
     }
     aw_archive_close(&job->left);
     if (left > 0) {

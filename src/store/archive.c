@@ -242,7 +242,7 @@ void aw_archive_copy(struct aw_archive_writer *w, const struct aw_archive *from,
 {
     const struct aw_archive_part *shape = part->shape ? described(from, part->shape) : NULL;
     unsigned char *to = NULL;
-    if (part == shape) /* it goes with those that have it */
+    if (part == shape || !*part->name) /* a shape goes with those that have it */
         return;
     if (shape && shape_first(w, part->shape) &&
         (to = part_begin(w, SHAPE_NAME, shape->shape, shape->version, shape->size)))
@@ -407,6 +407,14 @@ const struct aw_archive_part *aw_archive_find(struct aw_archive *a, const char *
         return &a->part[at];
     }
     return NULL;
+}
+
+void aw_archive_drop(struct aw_archive *a, const char *place)
+{
+    const size_t length = strlen(place);
+    for (uint32_t i = 0; i < a->count; i++)
+        if (strncmp(a->part[i].name, place, length) == 0 && a->part[i].name[length] == '/')
+            a->part[i].name = "";
 }
 
 bool aw_archive_same(const struct aw_archive_part *part, const struct aw_shape *shape, size_t size)

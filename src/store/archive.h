@@ -69,7 +69,7 @@ void *aw_archive_add(struct aw_archive_writer *writer, const char *name,
                      const struct aw_shape *shape, size_t bytes);
 struct aw_archive;
 struct aw_archive_part;
-/* A part of another archive, as it is. */
+/* A part of another archive, as it is; nothing where it was dropped. */
 void aw_archive_copy(struct aw_archive_writer *writer, const struct aw_archive *from,
                      const struct aw_archive_part *part);
 /* Replaces the file. Closes the writer whatever the outcome; on failure the file is as it was. */
@@ -79,7 +79,7 @@ void aw_archive_abort(struct aw_archive_writer *writer); /* a zeroed one is a no
 /* --- reading ---------------------------------------------------------------------------------- */
 
 struct aw_archive_part {
-    const char *name;
+    const char *name; /* "": dropped */
     const void *bytes;
     size_t size;
     uint64_t shape; /* hash; 0: none */
@@ -103,6 +103,8 @@ AW_NODISCARD enum aw_err aw_archive_read(struct aw_archive *archive, const char 
                                          const struct aw_alloc *alloc, struct aw_diag *diag);
 void aw_archive_close(struct aw_archive *archive); /* a zeroed one is a no-op */
 
+/* Parts under `place` ("shop/api" has "shop/api/memory") are not there any more. */
+void aw_archive_drop(struct aw_archive *archive, const char *place);
 /* NULL: there is no such part. */
 const struct aw_archive_part *aw_archive_find(struct aw_archive *archive, const char *name);
 /* Whether the bytes are what this program would write, so that they may be copied as they are. */
