@@ -18,7 +18,7 @@ static const char mark[8] = {'A', 'W', 'A', 'R', 'E', '\r', '\n', 1};
 static _Thread_local struct collected {
     struct aw_layout_table *tables;
     uint32_t count, max;
-} *collected;
+} * collected;
 
 uint64_t aw_layout_mix(uint64_t hash, const struct aw_member *members, size_t count, size_t bytes)
 {

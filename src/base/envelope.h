@@ -50,8 +50,8 @@ struct aw_layout_table {
     const struct aw_member *members; /* [count] */
     uint32_t count, bytes;
 };
-/* The structs of `layout`, `max` at most, in the order in which they are mixed: of a struct and what
- * its arrays are made of, the struct itself is the last. Returns how many there are. */
+/* The structs of `layout`, `max` at most, in the order in which they are mixed: of a struct and
+ * what its arrays are made of, the struct itself is the last. Returns how many there are. */
 uint32_t aw_layout_tables(aw_layout *layout, struct aw_layout_table *ret, uint32_t max);
 
 /* Defines the static aw_layout `name`. Every member is named, in order; of a struct within, its

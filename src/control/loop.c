@@ -694,11 +694,10 @@ enum aw_err aw_loop_recover_one(struct aw_loop *loop, uint32_t workload, struct 
                                 struct aw_diag *diag)
 {
     AW_ASSERT(aw_loop_has(loop, workload));
-    const enum aw_err err =
-        aw_pilot_recover(&loop->slot[workload].pilot, from, place, found, diag);
+    const enum aw_err err = aw_pilot_recover(&loop->slot[workload].pilot, from, place, found, diag);
     /* its settings are those that there was room made for */
-    AW_ASSERT(!loop->moment || aw_pilot_snapshot_bytes_max(loop->slot[workload].pilot) <=
-                                   loop->moment_bytes);
+    AW_ASSERT(!loop->moment ||
+              aw_pilot_snapshot_bytes_max(loop->slot[workload].pilot) <= loop->moment_bytes);
     return err;
 }
 

@@ -147,8 +147,8 @@ AW_NODISCARD enum aw_err aw_loop_recover_one(struct aw_loop *loop, uint32_t work
                                              struct aw_diag *diag);
 /* What was found of each workload; `text` lives until the call returns. */
 typedef void aw_loop_found(void *ctx, uint32_t workload, const struct aw_pilot_found *found);
-/* Before the first tick. `found` may be NULL. `ret_same`: every workload, and the loop itself, is as
- * it was. AW_ERR_NOMEM: free the loop then. */
+/* Before the first tick. `found` may be NULL. `ret_same`: every workload, and the loop itself, is
+ * as it was. AW_ERR_NOMEM: free the loop then. */
 AW_NODISCARD enum aw_err aw_loop_recover(struct aw_loop *loop, struct aw_archive *from,
                                          const char *place, aw_loop_found *found, void *ctx,
                                          bool *ret_same, struct aw_diag *diag);

@@ -34,8 +34,8 @@ static struct {
 static char letter_of(enum aw_conf_type type)
 {
     static const char letters[] = {
-        [AW_CONF_BOOL] = 'b',   [AW_CONF_U32] = 'I',      [AW_CONF_U64] = 'Q',
-        [AW_CONF_F32] = 'f',    [AW_CONF_F64] = 'd',      [AW_CONF_CHOICE] = 'I',
+        [AW_CONF_BOOL] = 'b',     [AW_CONF_U32] = 'I', [AW_CONF_U64] = 'Q',
+        [AW_CONF_F32] = 'f',      [AW_CONF_F64] = 'd', [AW_CONF_CHOICE] = 'I',
         [AW_CONF_U32_LIST] = 'L', [AW_CONF_TEXT] = 'c'};
     return letters[type];
 }
@@ -126,12 +126,11 @@ void aw_pilot_keep(const struct aw_pilot *pilot, const char *place, struct aw_ar
 {
     char name[AW_ARCHIVE_NAME_MAX];
     pthread_once(&shapes.once, shapes_make);
-    void *bytes =
-        aw_archive_add(to, part_name(place, "config", name), &shapes.shape, shapes.bytes);
+    void *bytes = aw_archive_add(to, part_name(place, "config", name), &shapes.shape, shapes.bytes);
     if (bytes)
         config_pack(&pilot->config, bytes);
-    bytes = aw_archive_add(to, part_name(place, "memory", name), &shapes.memory,
-                           sizeof pilot->memory);
+    bytes =
+        aw_archive_add(to, part_name(place, "memory", name), &shapes.memory, sizeof pilot->memory);
     if (bytes)
         memcpy(bytes, &pilot->memory, sizeof pilot->memory);
     bytes = aw_archive_add(to, part_name(place, "fallback", name), NULL,
@@ -287,7 +286,7 @@ static void tell(const struct finding *f, const char *changes, bool anew,
 {
     struct aw_text text;
     aw_text_init(&text, found->text, sizeof found->text);
-    found->kind = anew     ? AW_PILOT_FOUND_ASKED_ANEW
+    found->kind = anew                   ? AW_PILOT_FOUND_ASKED_ANEW
                   : f->same && !*changes ? AW_PILOT_FOUND_SAME
                                          : AW_PILOT_FOUND_KEPT;
     if (*changes)
@@ -359,8 +358,9 @@ enum aw_err aw_pilot_recover(struct aw_pilot **pilot, struct aw_archive *from, c
         return AW_OK;
     }
     found->kind = AW_PILOT_FOUND_UNREADABLE;
-    snprintf(found->text, sizeof found->text,
-             "what was learned of this workload was damaged, or saved in a way that this version of "
-             "aware cannot read: it learns again");
+    snprintf(
+        found->text, sizeof found->text,
+        "what was learned of this workload was damaged, or saved in a way that this version of "
+        "aware cannot read: it learns again");
     return AW_OK;
 }

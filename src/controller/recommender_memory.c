@@ -1,7 +1,7 @@
 /*
  * recommender_memory.c - what pilots learned, in one file, for the next process.
  *
- * Each pilot has parts under its name (control/pilot_keep.h). It finds them with other settings, and
+ * Each pilot has parts under its name (control/pilot_keep.h). It finds them with other settings and
  * in a later version of the program; what cannot be read costs that pilot alone, which then learns
  * again, from what the store has.
  */

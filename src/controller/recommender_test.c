@@ -316,7 +316,8 @@ static void what_was_learned_and_cannot_be_read_costs_one_and_is_kept_aside(void
 
 /* The leader that takes over is of another version of the program, and bounds were edited
  * meanwhile. */
-static void what_another_build_has_learned_is_read_by_name_and_other_bounds_lose_nothing(void **state)
+static void
+what_another_build_has_learned_is_read_by_name_and_other_bounds_lose_nothing(void **state)
 {
     (void)state;
     char path[] = "/tmp/aware-recommender-XXXXXX", lines[] = "/tmp/aware-recommender-XXXXXX";

@@ -394,14 +394,13 @@ static bool view_of(void *bytes, size_t size, uint64_t steps, struct aw_history 
     memcpy(&head, bytes, sizeof head);
     if (head.count == 0 || head.count > AW_SIM_WORKLOADS_MAX)
         return false;
-    *ret = (struct aw_history){.count = head.count,
-                               .plotted = head.count < AW_HISTORY_PLOTTED_MAX
-                                              ? head.count
-                                              : AW_HISTORY_PLOTTED_MAX,
-                               .steps = steps,
-                               .stride = head.stride,
-                               .points = head.points,
-                               .event_count = head.event_count};
+    *ret = (struct aw_history){
+        .count = head.count,
+        .plotted = head.count < AW_HISTORY_PLOTTED_MAX ? head.count : AW_HISTORY_PLOTTED_MAX,
+        .steps = steps,
+        .stride = head.stride,
+        .points = head.points,
+        .event_count = head.event_count};
     carve(ret, &sizing, head.plots);
     if (sizing.used != size - sizeof head)
         return false;
@@ -422,8 +421,8 @@ static uint32_t index_of(const struct aw_history *h, const char *name, uint32_t 
 /* What `old` has of each workload, under its name. */
 static void take_over(struct aw_history *h, const struct aw_history *old)
 {
-    const uint64_t events = old->event_count < AW_HISTORY_EVENTS_MAX ? old->event_count
-                                                                     : AW_HISTORY_EVENTS_MAX;
+    const uint64_t events =
+        old->event_count < AW_HISTORY_EVENTS_MAX ? old->event_count : AW_HISTORY_EVENTS_MAX;
     begin(h);
     h->steps = old->steps;
     h->stride = old->stride;

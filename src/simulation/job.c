@@ -9,7 +9,7 @@
 #include "base/units.h"
 #include "simulation/simulate.h"
 
-#define DEADLINE_US     1000000 /* of one call of a cluster that is not simulated */
+#define DEADLINE_US 1000000 /* of one call of a cluster that is not simulated */
 
 /* --- made and ended --------------------------------------------------------------------------- */
 

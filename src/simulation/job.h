@@ -144,8 +144,8 @@ AW_NODISCARD enum aw_err aw_job_save(const struct aw_job *job, const char *path,
                                      struct aw_diag *diag);
 /* Goes on from a save, of the same build or of another one, with the same settings or with others
  * (job_keep.c). AW_ERR_FORMAT: not a save at all, or of a program whose files this one cannot read.
- * After a failure the job is to be thrown away. AW_ERR_NOTFOUND: no such file; the job is as it was.
- */
+ * After a failure the job is to be thrown away. AW_ERR_NOTFOUND: no such file; the job is as it
+ * was. */
 struct aw_job_recovery {
     aw_loop_found *found; /* hears what was found of each workload; may be NULL */
     void *ctx;

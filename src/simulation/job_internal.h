@@ -40,7 +40,7 @@ struct aw_job {
     int64_t step_us;
     double step_s; /* real on a cluster of the caller's */
     bool simulated;
-    bool under_way; /* a step is, on a cluster of the caller's */
+    bool under_way;         /* a step is, on a cluster of the caller's */
     struct aw_archive left; /* what was kept of workloads that are not here now; empty: none */
     const struct aw_alloc *alloc;
 };

@@ -13,12 +13,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KIND           "run"
-#define WHAT           "the state of a run"
-#define RUN_VERSION    1u
-#define SIM_VERSION    1u
-#define ACCOUNT_PLACE  "account"
-#define CLUSTER_MAX    16u /* bytes of the name of a kind of cluster, with its NUL */
+#define KIND          "run"
+#define WHAT          "the state of a run"
+#define RUN_VERSION   1u
+#define SIM_VERSION   1u
+#define ACCOUNT_PLACE "account"
+#define CLUSTER_MAX   16u /* bytes of the name of a kind of cluster, with its NUL */
 
 struct run {
     uint64_t steps;
@@ -199,8 +199,9 @@ static void left_take(struct aw_job *job, struct aw_archive *from)
         const char *slash = strchr(name, '/'), *end = slash ? strrchr(name, '/') : NULL;
         const bool account = strncmp(name, ACCOUNT_PLACE "/", sizeof ACCOUNT_PLACE) == 0;
         const bool theirs =
-            slash && (account ? !is_here(job, slash + 1, strlen(slash + 1), &at)
-                              : end > slash && !is_here(job, slash + 1, (size_t)(end - slash - 1), &at));
+            slash &&
+            (account ? !is_here(job, slash + 1, strlen(slash + 1), &at)
+                     : end > slash && !is_here(job, slash + 1, (size_t)(end - slash - 1), &at));
         left += theirs;
         if (!theirs && strcmp(name, "shape") != 0)
             from->part[i].name = "";

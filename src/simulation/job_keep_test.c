@@ -324,6 +324,44 @@ static void the_save_of_an_older_program_is_read_by_the_names_of_its_members(voi
     }
 }
 
+/* A run that an earlier program has saved: tests/golden/run-1.state, of live() above. With
+ * AWARE_GOLDEN_WRITE=FILE this test writes such a file for the next version of the format; the old
+ * ones stay, and are read for ever. */
+static void a_run_that_an_earlier_program_has_saved_goes_on(void **state)
+{
+    (void)state;
+    const char *folder = getenv("AW_TESTDATA"), *write = getenv("AWARE_GOLDEN_WRITE");
+    struct bench b;
+    struct known before[WORKLOADS];
+    struct heard heard;
+    char golden[512], *bytes = NULL;
+    size_t size;
+    snprintf(golden, sizeof golden, "%s/golden/run-1.state", folder ? folder : "tests");
+    if (write) {
+        live(&b, before);
+        bytes = file_bytes(&size);
+        assert_ok(aw_file_replace(write, bytes, size, NULL, NULL));
+        aw_alloc_free(NULL, bytes);
+        again(&b, &heard);
+        end(&b);
+    }
+    prepare(&b);
+    assert_ok(aw_store_open(&b.store, "memory", &(struct aw_store_options){0}, NULL, NULL));
+    b.config.store = &b.store;
+    assert_ok(aw_file_read(golden, 1u << 30, NULL, &bytes, &size, NULL));
+    assert_ok(aw_file_replace(path, bytes, size, NULL, NULL));
+    aw_alloc_free(NULL, bytes);
+    again(&b, &heard);
+    assert_int_equal(aw_job_steps(b.job), LIVED);
+    for (uint32_t i = 0; i < WORKLOADS; i++) {
+        assert_true(heard.found[i].kind == AW_PILOT_FOUND_SAME ||
+                    heard.found[i].kind == AW_PILOT_FOUND_KEPT);
+        assert_true(known(&b, i).policy != 0 && known(&b, i).stage != AW_STAGE_OFFLINE);
+    }
+    run(&b, 3 * EPISODE);
+    end(&b);
+}
+
 static void what_cannot_be_read_costs_one_workload_and_says_so(void **state)
 {
     (void)state;
@@ -346,7 +384,8 @@ static void what_cannot_be_read_costs_one_workload_and_says_so(void **state)
     run(&b, 2 * EPISODE);
     end(&b);
 
-    live(&b, before); /* a policy that cannot be read is sought again, on the record that there is */
+    live(&b,
+         before); /* a policy that cannot be read is sought again, on the record that there is */
     bytes = file_bytes(&size);
     aw_testing_archive_version(bytes, size, "0/test/app-1/policy");
     assert_ok(aw_file_replace(path, bytes, size, NULL, NULL));
@@ -450,6 +489,7 @@ AW_TEST_GROUP("job-keep")
         TEST(a_world_that_is_set_up_again_has_the_replicas_and_sizes_it_had),
         TEST(workloads_come_and_go_and_the_others_lose_nothing),
         TEST(the_save_of_an_older_program_is_read_by_the_names_of_its_members),
+        TEST(a_run_that_an_earlier_program_has_saved_goes_on),
         TEST(what_cannot_be_read_costs_one_workload_and_says_so),
         TEST(damage_costs_one_workload_at_most),
         TEST(what_is_no_save_of_this_kind_is_refused_and_stays),

@@ -161,8 +161,7 @@ static size_t shape_bytes(const struct aw_shape *shape)
     for (uint32_t t = 0; t < shape->count; t++) {
         bytes += sizeof(struct table);
         for (uint32_t m = 0; m < shape->table[t].count; m++)
-            bytes +=
-                sizeof(struct member) + padded(strlen(shape->table[t].members[m].name) + 1);
+            bytes += sizeof(struct member) + padded(strlen(shape->table[t].members[m].name) + 1);
     }
     return bytes;
 }
@@ -186,8 +185,7 @@ static void shape_write(struct aw_archive_writer *w, const struct aw_shape *shap
 {
     if (!shape_first(w, shape->hash))
         return;
-    unsigned char *to =
-        part_begin(w, SHAPE_NAME, shape->hash, shape->version, shape_bytes(shape));
+    unsigned char *to = part_begin(w, SHAPE_NAME, shape->hash, shape->version, shape_bytes(shape));
     for (uint32_t t = 0; to && t < shape->count; t++) {
         const struct aw_layout_table *from = &shape->table[t];
         const struct table table = {from->count, from->bytes};
@@ -347,8 +345,7 @@ enum aw_err aw_archive_read(struct aw_archive *a, const char *path, const char *
 {
     struct file_head head;
     *a = (struct aw_archive){.alloc = alloc};
-    enum aw_err err =
-        aw_file_read(path, AW_ARCHIVE_BYTES_MAX, alloc, &a->bytes, &a->size, diag);
+    enum aw_err err = aw_file_read(path, AW_ARCHIVE_BYTES_MAX, alloc, &a->bytes, &a->size, diag);
     if (err)
         return err;
     if (a->size < sizeof head) {
@@ -365,9 +362,8 @@ enum aw_err aw_archive_read(struct aw_archive *a, const char *path, const char *
                          "%s was made by %s version of aware: expected format %d, found %d", what,
                          head.mark[7] > mark[7] ? "a newer" : "an older", mark[7], head.mark[7]);
     else if (strncmp(head.kind, kind, sizeof head.kind) != 0)
-        err = aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL,
-                         "expected %s (%s), found \"%.*s\"", what, kind, (int)sizeof head.kind,
-                         head.kind);
+        err = aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL, "expected %s (%s), found \"%.*s\"",
+                         what, kind, (int)sizeof head.kind, head.kind);
     if (err)
         goto out;
     (void)walk(a);
@@ -561,10 +557,9 @@ enum aw_err aw_archive_take(struct aw_archive *a, const struct aw_archive_part *
     const struct aw_archive_part *said = described(a, part->shape);
     struct read_shape old = {0};
     old.members = aw_alloc_new(a->alloc, AW_ARCHIVE_MEMBERS_MAX, sizeof *old.members);
-    enum aw_err err = !old.members ? AW_ERR_NOMEM
-                      : !said || !shape_read(said, &old, AW_ARCHIVE_MEMBERS_MAX)
-                          ? AW_ERR_FORMAT
-                          : AW_OK;
+    enum aw_err err = !old.members                                               ? AW_ERR_NOMEM
+                      : !said || !shape_read(said, &old, AW_ARCHIVE_MEMBERS_MAX) ? AW_ERR_FORMAT
+                                                                                 : AW_OK;
     const struct aw_layout_table *now = &shape->table[shape->count - 1];
     const struct aw_layout_table *was = err ? NULL : &old.table[old.count - 1];
     if (!err && (part->size < was->bytes || part->size - was->bytes != size - now->bytes ||

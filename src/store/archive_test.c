@@ -255,15 +255,13 @@ static void what_is_something_else_is_refused_with_a_sentence(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         head[7] = cases[i].last;
         assert_ok(aw_file_replace(path, head, sizeof head, NULL, NULL));
-        assert_int_equal(
-            aw_archive_read(&archive, path, cases[i].kind, "a thing", NULL, &diag),
-            AW_ERR_FORMAT);
+        assert_int_equal(aw_archive_read(&archive, path, cases[i].kind, "a thing", NULL, &diag),
+                         AW_ERR_FORMAT);
         assert_non_null(strstr(diag.text, cases[i].said));
     }
     head[0] = 'a';
     assert_ok(aw_file_replace(path, head, sizeof head, NULL, NULL));
-    assert_int_equal(aw_archive_read(&archive, path, "job", "a thing", NULL, &diag),
-                     AW_ERR_FORMAT);
+    assert_int_equal(aw_archive_read(&archive, path, "job", "a thing", NULL, &diag), AW_ERR_FORMAT);
     assert_non_null(strstr(diag.text, "not a saved state"));
 }
 
