@@ -1,11 +1,13 @@
 /* loop.c - the control loop. */
 #include "control/loop.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/envelope.h"
 #include "base/text.h"
+#include "control/learning.h"
 
 #define NOBODY UINT32_MAX
 /* Of a slot in a state: nobody has it. */
@@ -21,6 +23,15 @@ struct slot {
     uint32_t next_free;     /* while nobody has it */
     bool fresh;             /* it came just now: the store may know somebody of its name */
     bool acts;              /* in this tick */
+    uint32_t round;         /* that is under way, of `rounds`; NOBODY: none is */
+};
+
+/* A round that is under way. */
+struct round {
+    bool taken;
+    uint32_t place;    /* of `learning` */
+    uint32_t workload; /* NOBODY: nobody waits for it any more */
+    uint64_t due;      /* tick in which its result is taken; 0: when it is ready */
 };
 
 struct aw_loop {
@@ -43,6 +54,13 @@ struct aw_loop {
     uint32_t pods_wanted;      /* by all of them, at the most */
     struct aw_threads pool;
     struct aw_loop_counts counts;
+
+    /* rounds beside the ticks */
+    enum aw_loop_learning mode;
+    uint32_t later; /* ticks */
+    uint32_t round_max;
+    struct round *rounds; /* [round_max]; NULL: learning is done at once */
+    struct aw__learning learning;
 
     /* those that learn in this tick */
     uint32_t learn_max;
@@ -83,6 +101,14 @@ static enum aw_err make_room(struct aw_loop *loop, uint32_t more, size_t moment_
         loop->moment_bytes = moment_bytes;
     }
     return AW_OK;
+}
+
+/* Nobody waits for the round of this slot any more; it runs to its end. */
+static void round_leave(struct aw_loop *loop, struct slot *slot)
+{
+    if (slot->round != NOBODY)
+        loop->rounds[slot->round].workload = NOBODY;
+    slot->round = NOBODY;
 }
 
 /* A seat for the agent of another process, where the workload admits one. */
@@ -130,7 +156,8 @@ enum aw_err aw_loop_add(struct aw_loop *loop, const struct aw_pilot_config *conf
     loop->live++;
     loop->pods_wanted += pods_max;
     loop->fresh = true;
-    *slot = (struct slot){.pilot = pilot, .pods_max = pods_max, .key = NOT_DUE, .fresh = true};
+    *slot = (struct slot){
+        .pilot = pilot, .pods_max = pods_max, .key = NOT_DUE, .fresh = true, .round = NOBODY};
     *ret_workload = index;
     return AW_OK;
 }
@@ -142,10 +169,11 @@ enum aw_err aw_loop_remove(struct aw_loop *loop, uint32_t workload)
     struct slot *slot = &loop->slot[workload];
     if (loop->exchange)
         aw_agent_exchange_close(loop->exchange, workload);
+    round_leave(loop, slot);
     aw_pilot_free(slot->pilot);
     loop->live--;
     loop->pods_wanted -= slot->pods_max;
-    *slot = (struct slot){.key = NOT_DUE, .next_free = loop->first_free};
+    *slot = (struct slot){.key = NOT_DUE, .next_free = loop->first_free, .round = NOBODY};
     loop->first_free = workload;
     return AW_OK;
 }
@@ -169,6 +197,7 @@ enum aw_err aw_loop_update(struct aw_loop *loop, uint32_t workload,
         return err;
     }
     aw_pilot_clock(pilot, loop->clock);
+    round_leave(loop, slot); /* it learned for the old settings */
     aw_pilot_free(slot->pilot);
     slot->pilot = pilot;
     slot->pods_max = pods_max;
@@ -199,6 +228,30 @@ static enum aw_err make_slots(struct aw_loop *loop, const struct aw_loop_config 
     return err;
 }
 
+/* One thread fewer than there are processors to learn on: the thread that ticks has its own. */
+static enum aw_err make_learning(struct aw_loop *loop, const struct aw_loop_config *config,
+                                 struct aw_diag *diag)
+{
+    const uint32_t threads = config->thread_count;
+    enum aw_err err;
+    loop->mode = config->learning;
+    if (loop->mode == AW_LOOP_LEARN_AT_ONCE) {
+        if ((err = aw_threads_init(&loop->pool, threads, loop->alloc)))
+            aw_fail(diag, err, "no threads to learn with");
+        return err;
+    }
+    loop->later = config->learn_after ? config->learn_after : AW_LOOP_LEARN_LATER;
+    if (loop->later > AW_LOOP_LEARN_LATER_MAX)
+        return aw_fail(diag, AW_ERR_CONFIG, "expected at most %u ticks until rounds are over",
+                       AW_LOOP_LEARN_LATER_MAX);
+    loop->round_max = loop->learn_max * (loop->mode == AW_LOOP_LEARN_AFTER ? loop->later + 1 : 1);
+    loop->rounds = aw_alloc_new(loop->alloc, loop->round_max, sizeof *loop->rounds);
+    err = loop->rounds ? aw__learning_init(&loop->learning, threads > 2 ? threads - 1 : 1,
+                                           loop->round_max, loop->alloc)
+                       : AW_ERR_NOMEM;
+    return err ? aw_fail(diag, err, "no threads to learn with") : AW_OK;
+}
+
 enum aw_err aw_loop_new(const struct aw_loop_config *config, const struct aw_alloc *alloc,
                         struct aw_loop **ret_loop, struct aw_diag *diag)
 {
@@ -223,8 +276,7 @@ enum aw_err aw_loop_new(const struct aw_loop_config *config, const struct aw_all
     loop->max = max;
     loop->first_free = NOBODY;
     enum aw_err err = make_slots(loop, config, diag);
-    if (!err && (err = aw_threads_init(&loop->pool, config->thread_count, alloc)))
-        aw_fail(diag, err, "no threads to learn with");
+    err = err ? err : make_learning(loop, config, diag);
     for (uint32_t i = 0; !err && i < config->workload_count; i++) {
         uint32_t index;
         err = aw_loop_add(loop, &config->pilots[i], &config->tasks[i], &index, diag);
@@ -246,9 +298,11 @@ void aw_loop_free(struct aw_loop *loop)
 {
     if (!loop)
         return;
+    aw__learning_deinit(&loop->learning);
     for (uint32_t i = 0; i < loop->count; i++)
         aw_pilot_free(loop->slot[i].pilot);
     aw_threads_deinit(&loop->pool);
+    aw_alloc_free(loop->alloc, loop->rounds);
     aw_alloc_free(loop->alloc, loop->moment);
     aw_alloc_free(loop->alloc, loop->pods.pod);
     aw_alloc_free(loop->alloc, loop->err);
@@ -428,7 +482,7 @@ static void decide_all(struct aw_loop *loop)
             hooks->decided(hooks->ctx, i, decision, bytes ? loop->moment : NULL, bytes);
         /* while it is at hand: the passes behind this one look at few pilots */
         slot->acts = decision->guard.plan.set != 0;
-        const bool due = aw_pilot_learn_due(pilot);
+        const bool due = aw_pilot_learn_due(pilot) && slot->round == NOBODY;
         slot->since = !due ? 0 : slot->since ? slot->since : loop->counts.ticks + 1;
         slot->key = due ? key_of(loop, i) : NOT_DUE;
     }
@@ -473,15 +527,15 @@ static void heap_replace_top(uint64_t *heap, uint32_t count, uint64_t key)
     heap[at] = key;
 }
 
-/* The highest key of those whose turn it is. */
-static uint64_t last_turn(struct aw_loop *loop)
+/* The highest key of the `turns`, one at least, whose turn it is. */
+static uint64_t last_turn(struct aw_loop *loop, uint32_t turns)
 {
     uint64_t *lowest = loop->lowest;
-    for (uint32_t i = 0; i < loop->learn_max; i++)
+    for (uint32_t i = 0; i < turns; i++)
         lowest[i] = NOT_DUE;
     for (uint32_t i = 0; i < loop->count; i++)
         if (loop->slot[i].key < lowest[0])
-            heap_replace_top(lowest, loop->learn_max, loop->slot[i].key);
+            heap_replace_top(lowest, turns, loop->slot[i].key);
     return lowest[0];
 }
 
@@ -491,6 +545,72 @@ static bool may_pass(const struct aw_loop *loop, enum aw_err err)
     return loop->steadfast && err != AW_ERR_CONFLICT && err != AW_ERR_DIVERGED;
 }
 
+static void learned(struct aw_loop *loop, uint32_t workload, enum aw_err err, double took_s)
+{
+    if (loop->hooks)
+        loop->hooks->learned(loop->hooks->ctx, workload, err, took_s);
+    loop->counts.learn_rounds += err == AW_OK;
+    /* a question that has changed is no failure: it is asked again */
+    loop->counts.learn_failures += err != AW_OK && err != AW_ERR_NODATA && err != AW_ERR_CONFLICT;
+}
+
+/* `due` as a round of another life had it; 0: of this one. */
+static void round_put(struct aw_loop *loop, uint32_t workload, struct aw_pilot_round *made,
+                      uint64_t due)
+{
+    uint32_t at = 0;
+    while (at < loop->round_max && loop->rounds[at].taken)
+        at++;
+    AW_ASSERT(at < loop->round_max);
+    if (due == 0 && loop->mode == AW_LOOP_LEARN_AFTER)
+        due = loop->counts.ticks + loop->later;
+    loop->rounds[at] = (struct round){.taken = true,
+                                      .place = aw__learning_begin(&loop->learning, made),
+                                      .workload = workload,
+                                      .due = due};
+    loop->slot[workload].round = at;
+}
+
+static enum aw_err round_begin(struct aw_loop *loop, uint32_t workload, struct aw_diag *diag)
+{
+    struct aw_pilot *pilot = loop->slot[workload].pilot;
+    struct aw_pilot_round *made = NULL;
+    if (!loop->store && aw_pilot_learns_episodes(pilot)) { /* they are nowhere but in the pilot */
+        const enum aw_err err = aw_pilot_recall(pilot, NULL, diag);
+        if (!err)
+            learned(loop, workload, aw_pilot_learn(pilot, NULL), NAN);
+        return err;
+    }
+    const enum aw_err err = aw_pilot_round_new(pilot, loop->store, &made, diag);
+    if (!err)
+        round_put(loop, workload, made, 0);
+    return err;
+}
+
+/* Takes what rounds have come to whose time it is. Only one that is late is waited for, where the
+ * same ticks are to give the same bytes. */
+static void take_rounds(struct aw_loop *loop)
+{
+    for (uint32_t i = 0; i < loop->round_max; i++) {
+        struct round *round = &loop->rounds[i];
+        if (!round->taken || round->due > loop->counts.ticks)
+            continue;
+        struct aw_pilot_round *made = round->due
+                                          ? aw__learning_wait(&loop->learning, round->place)
+                                          : aw__learning_finished(&loop->learning, round->place);
+        if (!made)
+            continue;
+        if (round->workload != NOBODY) {
+            struct slot *slot = &loop->slot[round->workload];
+            const enum aw_err err = aw_pilot_round_take(slot->pilot, made);
+            slot->round = NOBODY;
+            learned(loop, round->workload, err, aw_pilot_round_took_s(made));
+        }
+        aw_pilot_round_free(made);
+        *round = (struct round){0};
+    }
+}
+
 static void learn_one(void *ctx, uint32_t turn, uint32_t worker)
 {
     (void)worker;
@@ -498,23 +618,24 @@ static void learn_one(void *ctx, uint32_t turn, uint32_t worker)
     loop->err[turn] = aw_pilot_learn(loop->slot[loop->due[turn]].pilot, NULL);
 }
 
-static enum aw_err learn_all(struct aw_loop *loop, struct aw_diag *diag)
+/* Who is due, by turns, begins: at once, or as a round beside the ticks. */
+static enum aw_err begin_all(struct aw_loop *loop, uint32_t turns, struct aw_diag *diag)
 {
-    const uint64_t last = last_turn(loop);
-    const bool crowd = loop->store && loop->live > loop->learn_max;
+    const uint64_t last = turns > 0 ? last_turn(loop, turns) : 0;
     loop->due_count = 0;
     loop->counts.learn_waiting = 0;
     for (uint32_t i = 0; i < loop->count; i++) {
         struct slot *slot = &loop->slot[i];
         if (slot->key == NOT_DUE)
             continue;
-        if (slot->key > last) {
+        if (turns == 0 || slot->key > last) {
             loop->counts.learn_waiting++;
             continue;
         }
         slot->key = NOT_DUE;
         slot->since = 0;
-        const enum aw_err err = aw_pilot_recall(slot->pilot, loop->store, diag);
+        const enum aw_err err = loop->rounds ? round_begin(loop, i, diag)
+                                             : aw_pilot_recall(slot->pilot, loop->store, diag);
         if (err && !may_pass(loop, err))
             return err;
         loop->counts.learn_failures += err != AW_OK; /* it stays due */
@@ -522,14 +643,23 @@ static enum aw_err learn_all(struct aw_loop *loop, struct aw_diag *diag)
             loop->due[loop->due_count++] = i;
     }
     loop->counts.learn_waited += loop->counts.learn_waiting;
-    if (loop->due_count == 0)
-        return AW_OK;
+    return AW_OK;
+}
+
+static enum aw_err learn_all(struct aw_loop *loop, struct aw_diag *diag)
+{
+    const bool crowd = loop->store && loop->live > loop->learn_max;
+    if (loop->rounds) {
+        take_rounds(loop);
+        const uint32_t room = aw__learning_room(&loop->learning);
+        return begin_all(loop, room < loop->learn_max ? room : loop->learn_max, diag);
+    }
+    const enum aw_err err = begin_all(loop, loop->learn_max, diag);
+    if (err || loop->due_count == 0)
+        return err;
     aw_threads_parallel_for(&loop->pool, loop->due_count, 1, learn_one, loop);
     for (uint32_t i = 0; i < loop->due_count; i++) {
-        if (loop->hooks)
-            loop->hooks->learned(loop->hooks->ctx, loop->due[i], loop->err[i]);
-        loop->counts.learn_rounds += loop->err[i] == AW_OK;
-        loop->counts.learn_failures += loop->err[i] != AW_OK && loop->err[i] != AW_ERR_NODATA;
+        learned(loop, loop->due[i], loop->err[i], NAN);
         if (crowd) /* as many records at once as rounds, and not as workloads */
             aw_pilot_put_away(loop->slot[loop->due[i]].pilot);
     }
@@ -669,6 +799,53 @@ static const char *place_of(const struct slot *slot, const char *place, const ch
     return buf;
 }
 
+/* When it is due, and what it began from. */
+static void round_keep(const struct aw_loop *loop, const struct round *round, const char *name,
+                       struct aw_archive_writer *to)
+{
+    size_t size = 0;
+    const void *from = aw_pilot_round_bytes(loop->learning.place[round->place].round, &size);
+    unsigned char *bytes = aw_archive_add(to, name, NULL, sizeof round->due + size);
+    if (!bytes)
+        return;
+    memcpy(bytes, &round->due, sizeof round->due);
+    memcpy(bytes + sizeof round->due, from, size);
+}
+
+/* A round that was under way. Where everything is as it was it is begun again from where it began,
+ * and is over when it would have been; else it is due. */
+static enum aw_err round_find(struct aw_loop *loop, uint32_t workload, bool same,
+                              const struct aw_archive_part *part, struct aw_diag *diag)
+{
+    struct aw_pilot *pilot = loop->slot[workload].pilot;
+    struct aw_pilot_round *made = NULL;
+    uint64_t due = 0;
+    if (part->size < sizeof due)
+        return AW_OK;
+    memcpy(&due, part->bytes, sizeof due);
+    enum aw_err err = AW_ERR_FORMAT;
+    if (same && loop->mode == AW_LOOP_LEARN_AFTER && due > 0 &&
+        aw__learning_room(&loop->learning) > 0)
+        err = aw_pilot_round_again(pilot, (const unsigned char *)part->bytes + sizeof due,
+                                   part->size - sizeof due, loop->store, &made, diag);
+    if (!err)
+        round_put(loop, workload, made, due);
+    else if (err == AW_ERR_FORMAT)
+        aw_pilot_learn_again(pilot);
+    return err == AW_ERR_FORMAT ? AW_OK : err;
+}
+
+void aw_loop_keep_one(const struct aw_loop *loop, uint32_t workload, const char *place,
+                      struct aw_archive_writer *to)
+{
+    char name[AW_ARCHIVE_NAME_MAX];
+    const struct slot *slot = &loop->slot[workload];
+    aw_pilot_keep(slot->pilot, place, to);
+    snprintf(name, sizeof name, "%s/round", place);
+    if (slot->round != NOBODY)
+        round_keep(loop, &loop->rounds[slot->round], name, to);
+}
+
 void aw_loop_keep(const struct aw_loop *loop, const char *place, struct aw_archive_writer *to)
 {
     char name[AW_ARCHIVE_NAME_MAX];
@@ -682,7 +859,7 @@ void aw_loop_keep(const struct aw_loop *loop, const char *place, struct aw_archi
         const struct slot *slot = &loop->slot[i];
         if (!slot->pilot)
             continue;
-        aw_pilot_keep(slot->pilot, place_of(slot, place, "", name), to);
+        aw_loop_keep_one(loop, i, place_of(slot, place, "", name), to);
         bytes = aw_archive_add(to, place_of(slot, place, "/since", name), NULL, sizeof slot->since);
         if (bytes)
             memcpy(bytes, &slot->since, sizeof slot->since);
@@ -693,12 +870,17 @@ enum aw_err aw_loop_recover_one(struct aw_loop *loop, uint32_t workload, struct 
                                 const char *place, struct aw_pilot_found *found,
                                 struct aw_diag *diag)
 {
+    char name[AW_ARCHIVE_NAME_MAX];
     AW_ASSERT(aw_loop_has(loop, workload));
     const enum aw_err err = aw_pilot_recover(&loop->slot[workload].pilot, from, place, found, diag);
     /* its settings are those that there was room made for */
     AW_ASSERT(!loop->moment ||
               aw_pilot_snapshot_bytes_max(loop->slot[workload].pilot) <= loop->moment_bytes);
-    return err;
+    snprintf(name, sizeof name, "%s/round", place);
+    const struct aw_archive_part *part = err ? NULL : aw_archive_find(from, name);
+    if (!part || found->kind == AW_PILOT_FOUND_UNREADABLE)
+        return err;
+    return round_find(loop, workload, found->kind == AW_PILOT_FOUND_SAME, part, diag);
 }
 
 enum aw_err aw_loop_recover(struct aw_loop *loop, struct aw_archive *from, const char *place,

@@ -199,6 +199,18 @@ void aw__pilot_canary_propose(struct aw_pilot *pilot, bool agent_acts, bool tria
 void aw__pilot_canary_decided(struct aw_pilot *pilot, const struct aw__pilot_trial *trial,
                               const struct aw_guard_input *rails, int64_t now_us);
 
+/* --- pilot_learn.c: a round of learning, in its parts ----------------------------------------- */
+
+void aw__pilot_learn_begins(struct aw_pilot *pilot);
+/* `load` has room for AW__PILOT_SEARCH_MINUTES; `lesson` has the result, whether it failed or not.
+ */
+AW_NODISCARD enum aw_err aw__pilot_teach(struct aw_pilot *pilot, float *load,
+                                         const _Atomic bool *stop, struct aw_lesson *lesson,
+                                         struct aw_diag *diag);
+/* All that a lesson says but for its policies. */
+void aw__pilot_lesson_take(struct aw_pilot *pilot, const struct aw_lesson *lesson);
+void aw__pilot_learn_ends(struct aw_pilot *pilot, enum aw_err err);
+
 /* Whether the load of the last half hour is far from all that was seen before. */
 bool aw__pilot_load_jumped(const struct aw__pilot_memory *memory);
 

@@ -81,10 +81,8 @@ enum aw_err aw_recommender_save(struct aw_recommender *r, const char *path, stru
     if (err)
         return err;
     for (uint32_t i = 0; i < aw_loop_count(r->loop); i++)
-        if (aw_loop_has(r->loop, i)) {
-            const struct aw_pilot *pilot = aw_loop_pilot(r->loop, i);
-            aw_pilot_keep(pilot, aw_pilot_config(pilot)->name, &to);
-        }
+        if (aw_loop_has(r->loop, i))
+            aw_loop_keep_one(r->loop, i, aw_pilot_config(aw_loop_pilot(r->loop, i))->name, &to);
     /* of pilots that have not come yet, what was remembered stays */
     for (uint32_t i = 0; r->remembered && i < r->remembered->archive.count; i++)
         aw_archive_copy(&to, &r->remembered->archive, &r->remembered->archive.part[i]);

@@ -214,6 +214,9 @@ enum aw_err aw__session_job(struct aw_session *s, struct aw_desk *desk, struct a
         .store = &s->store,
         .twin = ask->twin,
         .thread_count = ask->thread_count,
+        .learning = s->local      ? AW_LOOP_LEARN_BESIDE
+                    : ask->daemon ? AW_LOOP_LEARN_AFTER
+                                  : AW_LOOP_LEARN_AT_ONCE,
         .hooks = !desk       ? NULL
                  : s->timing ? aw_tick_timing_desk(s->timing, aw_desk_hooks(desk))
                              : aw_desk_hooks(desk),

@@ -91,6 +91,8 @@ static enum aw_err make_world(struct aw_job *job, const struct aw_job_config *co
                                  .tasks = tasks,
                                  .workload_count = job->count,
                                  .thread_count = which == AW_JOB_AWARE ? config->thread_count : 1,
+                                 .learning = which == AW_JOB_AWARE ? config->learning
+                                                                   : AW_LOOP_LEARN_AT_ONCE,
                                  .deadline_us = job->simulated ? INT64_MAX : DEADLINE_US,
                                  .hooks = which == AW_JOB_AWARE ? config->hooks : NULL,
                                  .steadfast = config->steadfast,

@@ -48,6 +48,7 @@ struct aw_job_config {
     struct aw_store *store; /* borrowed; NULL: none */
     bool twin;              /* simulated alone */
     uint32_t thread_count;
+    enum aw_loop_learning learning;     /* of AWARE's world */
     const struct aw_loop_hooks *hooks;  /* of AWARE's world; borrowed; NULL: none */
     bool steadfast;                     /* see aw_loop_config */
     struct aw_agent_exchange *exchange; /* the same, of AWARE's world */
