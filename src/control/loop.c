@@ -1,75 +1,9 @@
-/* loop.c - the control loop. */
-#include "control/loop.h"
+/* loop.c - the control loop: who is in it, and a tick. */
+#include "control/loop_internal.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/envelope.h"
 #include "base/text.h"
-#include "control/learning.h"
-
-#define NOBODY UINT32_MAX
-/* Of a slot in a state: nobody has it. */
-#define EMPTY UINT64_MAX
-/* Of `key`: it does not learn. */
-#define NOT_DUE UINT64_MAX
-
-struct slot {
-    struct aw_pilot *pilot; /* NULL: nobody has it */
-    uint64_t since;         /* tick from which on it could have learned; 0: it could not */
-    uint64_t key;           /* whose turn it is: the lowest first */
-    uint32_t pods_max;      /* of `pods` */
-    uint32_t next_free;     /* while nobody has it */
-    bool fresh;             /* it came just now: the store may know somebody of its name */
-    bool acts;              /* in this tick */
-    uint32_t round;         /* that is under way, of `rounds`; NOBODY: none is */
-};
-
-/* A round that is under way. */
-struct round {
-    bool taken;
-    uint32_t place;    /* of `learning` */
-    uint32_t workload; /* NOBODY: nobody waits for it any more */
-    uint64_t due;      /* tick in which its result is taken; 0: when it is ready */
-};
-
-struct aw_loop {
-    struct aw_cluster cluster;
-    struct aw_store *store;
-    uint32_t count, max; /* slots that have been used, and that there are */
-    uint32_t live;       /* that are taken */
-    uint32_t first_free; /* NOBODY: all that have been used are taken */
-    int64_t deadline_us;
-    const struct aw_loop_hooks *hooks;  /* NULL: none */
-    const struct aw_clock *clock;       /* NULL: none */
-    struct aw_agent_exchange *exchange; /* NULL: none */
-    bool steadfast;
-    bool resume_due; /* the store has not been asked yet where it ends */
-    bool fresh;      /* some slot is */
-    void *moment;    /* scratch; NULL: nobody asks */
-    size_t moment_bytes;
-    struct slot *slot;         /* [max] */
-    struct aw_pilot_pods pods; /* that they saw in this tick */
-    uint32_t pods_wanted;      /* by all of them, at the most */
-    struct aw_threads pool;
-    struct aw_loop_counts counts;
-
-    /* rounds beside the ticks */
-    enum aw_loop_learning mode;
-    uint32_t later; /* ticks */
-    uint32_t round_max;
-    struct round *rounds; /* [round_max]; NULL: learning is done at once */
-    struct aw__learning learning;
-
-    /* those that learn in this tick */
-    uint32_t learn_max;
-    uint64_t *lowest; /* [learn_max] keys, a heap with the highest on top */
-    uint32_t *due;    /* [learn_max] slots */
-    uint32_t due_count;
-    enum aw_err *err; /* [learn_max] of the due ones */
-    const struct aw_alloc *alloc;
-};
 
 /* --- who comes and goes ----------------------------------------------------------------------- */
 
@@ -103,14 +37,6 @@ static enum aw_err make_room(struct aw_loop *loop, uint32_t more, size_t moment_
     return AW_OK;
 }
 
-/* Nobody waits for the round of this slot any more; it runs to its end. */
-static void round_leave(struct aw_loop *loop, struct slot *slot)
-{
-    if (slot->round != NOBODY)
-        loop->rounds[slot->round].workload = NOBODY;
-    slot->round = NOBODY;
-}
-
 /* A seat for the agent of another process, where the workload admits one. */
 static enum aw_err make_seat(struct aw_loop *loop, uint32_t index,
                              const struct aw_pilot_config *config, struct aw_diag *diag)
@@ -135,13 +61,13 @@ enum aw_err aw_loop_add(struct aw_loop *loop, const struct aw_pilot_config *conf
                         const struct aw_fallback_task *task, uint32_t *ret_workload,
                         struct aw_diag *diag)
 {
-    const bool used = loop->first_free != NOBODY;
+    const bool used = loop->first_free != AW__LOOP_NOBODY;
     if (!used && loop->count == loop->max)
         return aw_fail(diag, AW_ERR_LIMIT, "the loop was made for %u workloads", loop->max);
     const uint32_t index = used ? loop->first_free : loop->count;
     const int64_t now = loop->cluster.ops->now_us(loop->cluster.self);
     const uint32_t pods_max = aw_pilot_pods_max(config);
-    struct slot *slot = &loop->slot[index];
+    struct aw__loop_slot *slot = &loop->slot[index];
     struct aw_pilot *pilot = NULL;
     enum aw_err err = aw_pilot_new_among(config, task, now, &loop->pods, loop->alloc, &pilot, diag);
     err = err ? err : make_room(loop, pods_max, aw_pilot_snapshot_bytes_max(pilot), diag);
@@ -151,13 +77,16 @@ enum aw_err aw_loop_add(struct aw_loop *loop, const struct aw_pilot_config *conf
         return err;
     }
     aw_pilot_clock(pilot, loop->clock);
-    loop->first_free = used ? slot->next_free : NOBODY;
+    loop->first_free = used ? slot->next_free : AW__LOOP_NOBODY;
     loop->count += !used;
     loop->live++;
     loop->pods_wanted += pods_max;
     loop->fresh = true;
-    *slot = (struct slot){
-        .pilot = pilot, .pods_max = pods_max, .key = NOT_DUE, .fresh = true, .round = NOBODY};
+    *slot = (struct aw__loop_slot){.pilot = pilot,
+                                   .pods_max = pods_max,
+                                   .key = AW__LOOP_NOT_DUE,
+                                   .fresh = true,
+                                   .round = AW__LOOP_NOBODY};
     *ret_workload = index;
     return AW_OK;
 }
@@ -166,14 +95,15 @@ enum aw_err aw_loop_remove(struct aw_loop *loop, uint32_t workload)
 {
     if (!aw_loop_has(loop, workload))
         return AW_ERR_NOTFOUND;
-    struct slot *slot = &loop->slot[workload];
+    struct aw__loop_slot *slot = &loop->slot[workload];
     if (loop->exchange)
         aw_agent_exchange_close(loop->exchange, workload);
-    round_leave(loop, slot);
+    aw__loop_round_leave(loop, slot);
     aw_pilot_free(slot->pilot);
     loop->live--;
     loop->pods_wanted -= slot->pods_max;
-    *slot = (struct slot){.key = NOT_DUE, .next_free = loop->first_free, .round = NOBODY};
+    *slot = (struct aw__loop_slot){
+        .key = AW__LOOP_NOT_DUE, .next_free = loop->first_free, .round = AW__LOOP_NOBODY};
     loop->first_free = workload;
     return AW_OK;
 }
@@ -183,7 +113,7 @@ enum aw_err aw_loop_update(struct aw_loop *loop, uint32_t workload,
 {
     if (!aw_loop_has(loop, workload))
         return aw_fail(diag, AW_ERR_NOTFOUND, "there is no workload %u", workload);
-    struct slot *slot = &loop->slot[workload];
+    struct aw__loop_slot *slot = &loop->slot[workload];
     const uint32_t pods_max = aw_pilot_pods_max(config), before = slot->pods_max;
     struct aw_pilot *pilot = NULL;
     enum aw_err err = aw_pilot_new_after(slot->pilot, config, &pilot, diag);
@@ -197,7 +127,7 @@ enum aw_err aw_loop_update(struct aw_loop *loop, uint32_t workload,
         return err;
     }
     aw_pilot_clock(pilot, loop->clock);
-    round_leave(loop, slot); /* it learned for the old settings */
+    aw__loop_round_leave(loop, slot); /* it learned for the old settings */
     aw_pilot_free(slot->pilot);
     slot->pilot = pilot;
     slot->pods_max = pods_max;
@@ -228,30 +158,6 @@ static enum aw_err make_slots(struct aw_loop *loop, const struct aw_loop_config 
     return err;
 }
 
-/* One thread fewer than there are processors to learn on: the thread that ticks has its own. */
-static enum aw_err make_learning(struct aw_loop *loop, const struct aw_loop_config *config,
-                                 struct aw_diag *diag)
-{
-    const uint32_t threads = config->thread_count;
-    enum aw_err err;
-    loop->mode = config->learning;
-    if (loop->mode == AW_LOOP_LEARN_AT_ONCE) {
-        if ((err = aw_threads_init(&loop->pool, threads, loop->alloc)))
-            aw_fail(diag, err, "no threads to learn with");
-        return err;
-    }
-    loop->later = config->learn_after ? config->learn_after : AW_LOOP_LEARN_LATER;
-    if (loop->later > AW_LOOP_LEARN_LATER_MAX)
-        return aw_fail(diag, AW_ERR_CONFIG, "expected at most %u ticks until rounds are over",
-                       AW_LOOP_LEARN_LATER_MAX);
-    loop->round_max = loop->learn_max * (loop->mode == AW_LOOP_LEARN_AFTER ? loop->later + 1 : 1);
-    loop->rounds = aw_alloc_new(loop->alloc, loop->round_max, sizeof *loop->rounds);
-    err = loop->rounds ? aw__learning_init(&loop->learning, threads > 2 ? threads - 1 : 1,
-                                           loop->round_max, loop->alloc)
-                       : AW_ERR_NOMEM;
-    return err ? aw_fail(diag, err, "no threads to learn with") : AW_OK;
-}
-
 enum aw_err aw_loop_new(const struct aw_loop_config *config, const struct aw_alloc *alloc,
                         struct aw_loop **ret_loop, struct aw_diag *diag)
 {
@@ -274,9 +180,9 @@ enum aw_err aw_loop_new(const struct aw_loop_config *config, const struct aw_all
     loop->exchange = config->exchange;
     loop->alloc = alloc;
     loop->max = max;
-    loop->first_free = NOBODY;
+    loop->first_free = AW__LOOP_NOBODY;
     enum aw_err err = make_slots(loop, config, diag);
-    err = err ? err : make_learning(loop, config, diag);
+    err = err ? err : aw__loop_learning_make(loop, config, diag);
     for (uint32_t i = 0; !err && i < config->workload_count; i++) {
         uint32_t index;
         err = aw_loop_add(loop, &config->pilots[i], &config->tasks[i], &index, diag);
@@ -315,7 +221,7 @@ void aw_loop_free(struct aw_loop *loop)
 /* --- agents of other processes -----------------------------------------------------------------
  */
 
-static bool has_external(const struct aw_loop *loop, const struct slot *slot)
+static bool has_external(const struct aw_loop *loop, const struct aw__loop_slot *slot)
 {
     if (!loop->exchange || !slot->pilot)
         return false;
@@ -408,7 +314,7 @@ static enum aw_err find_end(struct aw_loop *loop, struct aw_diag *diag)
         return AW_OK;
     for (uint32_t i = 0; i < loop->count; i++) {
         struct aw_store_last last;
-        struct slot *slot = &loop->slot[i];
+        struct aw__loop_slot *slot = &loop->slot[i];
         if (!slot->pilot || !(loop->resume_due || slot->fresh))
             continue;
         const enum aw_err err =
@@ -451,7 +357,7 @@ static enum aw_err observe_all(struct aw_loop *loop, struct aw_diag *diag)
 /* Who misses its SLO comes first, then who has waited longest, then the lower slot. */
 static uint64_t key_of(const struct aw_loop *loop, uint32_t index)
 {
-    const struct slot *slot = &loop->slot[index];
+    const struct aw__loop_slot *slot = &loop->slot[index];
     return (uint64_t)!aw_pilot_misses(slot->pilot) << 63 | slot->since << 16 | index;
 }
 _Static_assert(AW_WORKLOADS_MAX <= 1u << 16, "a slot has sixteen bits of a key");
@@ -461,7 +367,7 @@ static void decide_all(struct aw_loop *loop)
     const struct aw_cluster *cluster = &loop->cluster;
     const struct aw_loop_hooks *hooks = loop->hooks;
     for (uint32_t i = 0; i < loop->count; i++) {
-        struct slot *slot = &loop->slot[i];
+        struct aw__loop_slot *slot = &loop->slot[i];
         struct aw_pilot *pilot = slot->pilot;
         if (!pilot)
             continue;
@@ -482,9 +388,9 @@ static void decide_all(struct aw_loop *loop)
             hooks->decided(hooks->ctx, i, decision, bytes ? loop->moment : NULL, bytes);
         /* while it is at hand: the passes behind this one look at few pilots */
         slot->acts = decision->guard.plan.set != 0;
-        const bool due = aw_pilot_learn_due(pilot) && slot->round == NOBODY;
+        const bool due = aw_pilot_learn_due(pilot) && slot->round == AW__LOOP_NOBODY;
         slot->since = !due ? 0 : slot->since ? slot->since : loop->counts.ticks + 1;
-        slot->key = due ? key_of(loop, i) : NOT_DUE;
+        slot->key = due ? key_of(loop, i) : AW__LOOP_NOT_DUE;
     }
 }
 
@@ -492,7 +398,7 @@ static void apply_all(struct aw_loop *loop, bool recorded, aw_loop_sink *sink, v
 {
     const struct aw_cluster *cluster = &loop->cluster;
     for (uint32_t i = 0; i < loop->count; i++) {
-        const struct slot *slot = &loop->slot[i];
+        const struct aw__loop_slot *slot = &loop->slot[i];
         struct aw_pilot *pilot = slot->pilot;
         if (!pilot || (recorded && !slot->acts && !sink))
             continue;
@@ -511,161 +417,6 @@ static void apply_all(struct aw_loop *loop, bool recorded, aw_loop_sink *sink, v
     }
 }
 
-/* --- learning --------------------------------------------------------------------------------- */
-
-/* Puts `key` in the place of the highest, and brings the highest of what is left to the top. */
-static void heap_replace_top(uint64_t *heap, uint32_t count, uint64_t key)
-{
-    uint32_t at = 0;
-    for (uint32_t child = 1; child < count; child = 2 * at + 1) {
-        child += child + 1 < count && heap[child + 1] > heap[child];
-        if (heap[child] <= key)
-            break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = key;
-}
-
-/* The highest key of the `turns`, one at least, whose turn it is. */
-static uint64_t last_turn(struct aw_loop *loop, uint32_t turns)
-{
-    uint64_t *lowest = loop->lowest;
-    for (uint32_t i = 0; i < turns; i++)
-        lowest[i] = NOT_DUE;
-    for (uint32_t i = 0; i < loop->count; i++)
-        if (loop->slot[i].key < lowest[0])
-            heap_replace_top(lowest, turns, loop->slot[i].key);
-    return lowest[0];
-}
-
-/* The store is asked again in the next tick: full, busy or gone may pass. */
-static bool may_pass(const struct aw_loop *loop, enum aw_err err)
-{
-    return loop->steadfast && err != AW_ERR_CONFLICT && err != AW_ERR_DIVERGED;
-}
-
-static void learned(struct aw_loop *loop, uint32_t workload, enum aw_err err, double took_s)
-{
-    if (loop->hooks)
-        loop->hooks->learned(loop->hooks->ctx, workload, err, took_s);
-    loop->counts.learn_rounds += err == AW_OK;
-    /* a question that has changed is no failure: it is asked again */
-    loop->counts.learn_failures += err != AW_OK && err != AW_ERR_NODATA && err != AW_ERR_CONFLICT;
-}
-
-/* `due` as a round of another life had it; 0: of this one. */
-static void round_put(struct aw_loop *loop, uint32_t workload, struct aw_pilot_round *made,
-                      uint64_t due)
-{
-    uint32_t at = 0;
-    while (at < loop->round_max && loop->rounds[at].taken)
-        at++;
-    AW_ASSERT(at < loop->round_max);
-    if (due == 0 && loop->mode == AW_LOOP_LEARN_AFTER)
-        due = loop->counts.ticks + loop->later;
-    loop->rounds[at] = (struct round){.taken = true,
-                                      .place = aw__learning_begin(&loop->learning, made),
-                                      .workload = workload,
-                                      .due = due};
-    loop->slot[workload].round = at;
-}
-
-static enum aw_err round_begin(struct aw_loop *loop, uint32_t workload, struct aw_diag *diag)
-{
-    struct aw_pilot *pilot = loop->slot[workload].pilot;
-    struct aw_pilot_round *made = NULL;
-    if (!loop->store && aw_pilot_learns_episodes(pilot)) { /* they are nowhere but in the pilot */
-        const enum aw_err err = aw_pilot_recall(pilot, NULL, diag);
-        if (!err)
-            learned(loop, workload, aw_pilot_learn(pilot, NULL), NAN);
-        return err;
-    }
-    const enum aw_err err = aw_pilot_round_new(pilot, loop->store, &made, diag);
-    if (!err)
-        round_put(loop, workload, made, 0);
-    return err;
-}
-
-/* Takes what rounds have come to whose time it is. Only one that is late is waited for, where the
- * same ticks are to give the same bytes. */
-static void take_rounds(struct aw_loop *loop)
-{
-    for (uint32_t i = 0; i < loop->round_max; i++) {
-        struct round *round = &loop->rounds[i];
-        if (!round->taken || round->due > loop->counts.ticks)
-            continue;
-        struct aw_pilot_round *made = round->due
-                                          ? aw__learning_wait(&loop->learning, round->place)
-                                          : aw__learning_finished(&loop->learning, round->place);
-        if (!made)
-            continue;
-        if (round->workload != NOBODY) {
-            struct slot *slot = &loop->slot[round->workload];
-            const enum aw_err err = aw_pilot_round_take(slot->pilot, made);
-            slot->round = NOBODY;
-            learned(loop, round->workload, err, aw_pilot_round_took_s(made));
-        }
-        aw_pilot_round_free(made);
-        *round = (struct round){0};
-    }
-}
-
-static void learn_one(void *ctx, uint32_t turn, uint32_t worker)
-{
-    (void)worker;
-    struct aw_loop *loop = ctx;
-    loop->err[turn] = aw_pilot_learn(loop->slot[loop->due[turn]].pilot, NULL);
-}
-
-/* Who is due, by turns, begins: at once, or as a round beside the ticks. */
-static enum aw_err begin_all(struct aw_loop *loop, uint32_t turns, struct aw_diag *diag)
-{
-    const uint64_t last = turns > 0 ? last_turn(loop, turns) : 0;
-    loop->due_count = 0;
-    loop->counts.learn_waiting = 0;
-    for (uint32_t i = 0; i < loop->count; i++) {
-        struct slot *slot = &loop->slot[i];
-        if (slot->key == NOT_DUE)
-            continue;
-        if (turns == 0 || slot->key > last) {
-            loop->counts.learn_waiting++;
-            continue;
-        }
-        slot->key = NOT_DUE;
-        slot->since = 0;
-        const enum aw_err err = loop->rounds ? round_begin(loop, i, diag)
-                                             : aw_pilot_recall(slot->pilot, loop->store, diag);
-        if (err && !may_pass(loop, err))
-            return err;
-        loop->counts.learn_failures += err != AW_OK; /* it stays due */
-        if (!err)
-            loop->due[loop->due_count++] = i;
-    }
-    loop->counts.learn_waited += loop->counts.learn_waiting;
-    return AW_OK;
-}
-
-static enum aw_err learn_all(struct aw_loop *loop, struct aw_diag *diag)
-{
-    const bool crowd = loop->store && loop->live > loop->learn_max;
-    if (loop->rounds) {
-        take_rounds(loop);
-        const uint32_t room = aw__learning_room(&loop->learning);
-        return begin_all(loop, room < loop->learn_max ? room : loop->learn_max, diag);
-    }
-    const enum aw_err err = begin_all(loop, loop->learn_max, diag);
-    if (err || loop->due_count == 0)
-        return err;
-    aw_threads_parallel_for(&loop->pool, loop->due_count, 1, learn_one, loop);
-    for (uint32_t i = 0; i < loop->due_count; i++) {
-        learned(loop, loop->due[i], loop->err[i], NAN);
-        if (crowd) /* as many records at once as rounds, and not as workloads */
-            aw_pilot_put_away(loop->slot[loop->due[i]].pilot);
-    }
-    return AW_OK;
-}
-
 enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx, struct aw_diag *diag)
 {
     const struct aw_loop_hooks *hooks = loop->hooks;
@@ -673,7 +424,7 @@ enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx, st
         hooks->enter(hooks->ctx);
     enum aw_err err = observe_all(loop, diag);
     const bool kept = !err;
-    if (err && may_pass(loop, err)) {
+    if (err && aw__loop_may_pass(loop, err)) {
         loop->counts.store_failures++;
         err = AW_OK;
     }
@@ -694,7 +445,7 @@ enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx, st
     if (hooks)
         hooks->leave(hooks->ctx);
     if (!err && kept)
-        err = learn_all(loop, diag);
+        err = aw__loop_learn(loop, diag);
     loop->counts.ticks += err == AW_OK;
     return err;
 }
@@ -727,189 +478,4 @@ size_t aw_loop_bytes(const struct aw_loop *loop)
 const struct aw_loop_counts *aw_loop_counts(const struct aw_loop *loop)
 {
     return &loop->counts;
-}
-
-/* --- bytes ------------------------------------------------------------------------------------ */
-
-AW_LAYOUT(counts_layout, struct aw_loop_counts, 0, ticks, decisions, plans_applied,
-          observe_failures, apply_failures, store_failures, record_failures, learn_rounds,
-          learn_failures, learn_waiting, learn_waited);
-static struct aw_format format = {
-    .kind = "loop", .what = "the state of all workloads", .version = 1, .layout = {counts_layout}};
-
-size_t aw_loop_state_bytes(const struct aw_loop *loop)
-{
-    size_t bytes = sizeof(struct aw_envelope) + sizeof loop->counts;
-    for (uint32_t i = 0; i < loop->count; i++) {
-        const struct slot *slot = &loop->slot[i];
-        bytes += sizeof slot->since + (slot->pilot ? aw_pilot_state_bytes(slot->pilot) : 0);
-    }
-    return bytes;
-}
-
-void aw_loop_state_save(const struct aw_loop *loop, void *bytes)
-{
-    unsigned char *to = (unsigned char *)bytes + sizeof(struct aw_envelope);
-    memcpy(to, &loop->counts, sizeof loop->counts);
-    to += sizeof loop->counts;
-    for (uint32_t i = 0; i < loop->count; i++) {
-        const struct slot *slot = &loop->slot[i];
-        const uint64_t since = slot->pilot ? slot->since : EMPTY;
-        memcpy(to, &since, sizeof since);
-        to += sizeof since;
-        if (!slot->pilot)
-            continue;
-        aw_pilot_state_save(slot->pilot, to);
-        to += aw_pilot_state_bytes(slot->pilot);
-    }
-    aw_envelope_seal(&format, loop->count, bytes, aw_loop_state_bytes(loop));
-}
-
-enum aw_err aw_loop_state_load(struct aw_loop *loop, const void *bytes)
-{
-    const unsigned char *from = (const unsigned char *)bytes + sizeof(struct aw_envelope);
-    if (aw_envelope_open(&format, loop->count, bytes, aw_loop_state_bytes(loop), NULL))
-        return AW_ERR_FORMAT;
-    memcpy(&loop->counts, from, sizeof loop->counts);
-    from += sizeof loop->counts;
-    for (uint32_t i = 0; i < loop->count; i++) {
-        struct slot *slot = &loop->slot[i];
-        uint64_t since;
-        memcpy(&since, from, sizeof since);
-        from += sizeof since;
-        if ((since == EMPTY) != (slot->pilot == NULL))
-            return AW_ERR_FORMAT;
-        if (!slot->pilot)
-            continue;
-        const enum aw_err err = aw_pilot_state_load(slot->pilot, from);
-        if (err)
-            return err;
-        from += aw_pilot_state_bytes(slot->pilot);
-        slot->since = since;
-        slot->key = NOT_DUE;
-    }
-    return AW_OK;
-}
-
-/* --- parts ------------------------------------------------------------------------------------ */
-
-static const char *place_of(const struct slot *slot, const char *place, const char *part, char *buf)
-{
-    snprintf(buf, AW_ARCHIVE_NAME_MAX, "%s/%s%s", place, aw_pilot_config(slot->pilot)->name, part);
-    return buf;
-}
-
-/* When it is due, and what it began from. */
-static void round_keep(const struct aw_loop *loop, const struct round *round, const char *name,
-                       struct aw_archive_writer *to)
-{
-    size_t size = 0;
-    const void *from = aw_pilot_round_bytes(loop->learning.place[round->place].round, &size);
-    unsigned char *bytes = aw_archive_add(to, name, NULL, sizeof round->due + size);
-    if (!bytes)
-        return;
-    memcpy(bytes, &round->due, sizeof round->due);
-    memcpy(bytes + sizeof round->due, from, size);
-}
-
-/* A round that was under way. Where everything is as it was it is begun again from where it began,
- * and is over when it would have been; else it is due. */
-static enum aw_err round_find(struct aw_loop *loop, uint32_t workload, bool same,
-                              const struct aw_archive_part *part, struct aw_diag *diag)
-{
-    struct aw_pilot *pilot = loop->slot[workload].pilot;
-    struct aw_pilot_round *made = NULL;
-    uint64_t due = 0;
-    if (part->size < sizeof due)
-        return AW_OK;
-    memcpy(&due, part->bytes, sizeof due);
-    enum aw_err err = AW_ERR_FORMAT;
-    if (same && loop->mode == AW_LOOP_LEARN_AFTER && due > 0 &&
-        aw__learning_room(&loop->learning) > 0)
-        err = aw_pilot_round_again(pilot, (const unsigned char *)part->bytes + sizeof due,
-                                   part->size - sizeof due, loop->store, &made, diag);
-    if (!err)
-        round_put(loop, workload, made, due);
-    else if (err == AW_ERR_FORMAT)
-        aw_pilot_learn_again(pilot);
-    return err == AW_ERR_FORMAT ? AW_OK : err;
-}
-
-void aw_loop_keep_one(const struct aw_loop *loop, uint32_t workload, const char *place,
-                      struct aw_archive_writer *to)
-{
-    char name[AW_ARCHIVE_NAME_MAX];
-    const struct slot *slot = &loop->slot[workload];
-    aw_pilot_keep(slot->pilot, place, to);
-    snprintf(name, sizeof name, "%s/round", place);
-    if (slot->round != NOBODY)
-        round_keep(loop, &loop->rounds[slot->round], name, to);
-}
-
-void aw_loop_keep(const struct aw_loop *loop, const char *place, struct aw_archive_writer *to)
-{
-    char name[AW_ARCHIVE_NAME_MAX];
-    struct aw_shape shape;
-    aw_shape_of(&shape, format.version, counts_layout);
-    snprintf(name, sizeof name, "%s/counts", place);
-    void *bytes = aw_archive_add(to, name, &shape, sizeof loop->counts);
-    if (bytes)
-        memcpy(bytes, &loop->counts, sizeof loop->counts);
-    for (uint32_t i = 0; i < loop->count; i++) {
-        const struct slot *slot = &loop->slot[i];
-        if (!slot->pilot)
-            continue;
-        aw_loop_keep_one(loop, i, place_of(slot, place, "", name), to);
-        bytes = aw_archive_add(to, place_of(slot, place, "/since", name), NULL, sizeof slot->since);
-        if (bytes)
-            memcpy(bytes, &slot->since, sizeof slot->since);
-    }
-}
-
-enum aw_err aw_loop_recover_one(struct aw_loop *loop, uint32_t workload, struct aw_archive *from,
-                                const char *place, struct aw_pilot_found *found,
-                                struct aw_diag *diag)
-{
-    char name[AW_ARCHIVE_NAME_MAX];
-    AW_ASSERT(aw_loop_has(loop, workload));
-    const enum aw_err err = aw_pilot_recover(&loop->slot[workload].pilot, from, place, found, diag);
-    /* its settings are those that there was room made for */
-    AW_ASSERT(!loop->moment ||
-              aw_pilot_snapshot_bytes_max(loop->slot[workload].pilot) <= loop->moment_bytes);
-    snprintf(name, sizeof name, "%s/round", place);
-    const struct aw_archive_part *part = err ? NULL : aw_archive_find(from, name);
-    if (!part || found->kind == AW_PILOT_FOUND_UNREADABLE)
-        return err;
-    return round_find(loop, workload, found->kind == AW_PILOT_FOUND_SAME, part, diag);
-}
-
-enum aw_err aw_loop_recover(struct aw_loop *loop, struct aw_archive *from, const char *place,
-                            aw_loop_found *found, void *ctx, bool *ret_same, struct aw_diag *diag)
-{
-    char name[AW_ARCHIVE_NAME_MAX];
-    struct aw_shape shape;
-    struct aw_archive_match match = {0};
-    snprintf(name, sizeof name, "%s/counts", place);
-    const struct aw_archive_part *part = aw_archive_find(from, name);
-    aw_shape_of(&shape, format.version, counts_layout);
-    *ret_same = part &&
-                !aw_archive_take(from, part, &shape, &loop->counts, sizeof loop->counts, &match) &&
-                match.same;
-    for (uint32_t i = 0; i < loop->count; i++) {
-        struct slot *slot = &loop->slot[i];
-        struct aw_pilot_found what;
-        if (!slot->pilot)
-            continue;
-        place_of(slot, place, "", name);
-        const enum aw_err err = aw_loop_recover_one(loop, i, from, name, &what, diag);
-        if (err)
-            return err;
-        part = aw_archive_find(from, place_of(slot, place, "/since", name));
-        if (part && part->size == sizeof slot->since)
-            memcpy(&slot->since, part->bytes, sizeof slot->since);
-        *ret_same = *ret_same && part && what.kind == AW_PILOT_FOUND_SAME;
-        if (found)
-            found(ctx, i, &what);
-    }
-    return AW_OK;
 }
