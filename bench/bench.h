@@ -20,7 +20,8 @@
     X(ope,       false,      "how often intervals of off-policy evaluation hold the truth")        \
     X(control,   false,      "one decision of a workload that serves, and what it keeps")          \
     X(balancer,  false,      "that of the local cluster beside wrk alone; needs control groups")   \
-    X(rpc,       false,      "environments over gRPC, single steps and 256 a message")
+    X(rpc,       false,      "environments over gRPC, single steps and 256 a message")             \
+    X(trace,     false,      "spans to critical paths, and to a culprit")
 /* clang-format on */
 
 #define AW__BENCH_FIGURES_MAX 128u

@@ -171,9 +171,8 @@ static inline void aw_bench_applied(void *ctx, uint32_t workload, const struct a
     (void)ctx, (void)workload, (void)d, (void)err;
 }
 
-static inline void aw_bench_learned(void *ctx, uint32_t workload, enum aw_err err, double took_s)
+static inline void aw_bench_learned(void *ctx, uint32_t workload, enum aw_err err)
 {
-    (void)took_s;
     (void)ctx, (void)workload, (void)err;
 }
 

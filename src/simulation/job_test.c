@@ -7,9 +7,117 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/envelope_testing.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/testing.h"
-#include "simulation/job_testing.h"
+#include "simulation/simulate.h"
+
+#define WORKLOADS 2u
+#define EPISODE   24u
+
+struct bench {
+    struct aw_job_workload workload[WORKLOADS];
+    struct aw_load load[WORKLOADS];
+    struct aw_job_config config;
+    struct aw_store store;
+    struct aw_job *job;
+};
+
+/* Small enough that a test of hundreds of steps takes a moment, learning included. */
+static void prepare(struct bench *b)
+{
+    memset(b, 0, sizeof *b);
+    for (uint32_t i = 0; i < WORKLOADS; i++) {
+        struct aw_job_workload *w = &b->workload[i];
+        aw_app_generate(1, 3 + i, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT, &w->app);
+        assert_ok(
+            aw_load_parse(i ? "bursts:mean=20,peak=3,period=600" : "diurnal:mean=20,period=900", 1,
+                          NULL, &b->load[i], NULL));
+        aw_load_scale_mean(&b->load[i], aw_app_rate_for(&w->app, 1.5));
+        w->load = &b->load[i];
+        aw_pilot_config_init(&w->pilot);
+        snprintf(w->pilot.name, sizeof w->pilot.name, "test/app-%u", i);
+        w->pilot.bounds =
+            (struct aw_bounds){.min = {1, 100, 128 << 20}, .max = {10, 4000, (int64_t)4 << 30}};
+        w->pilot.slo.latency_us_p99 = 1.5 * aw_app_unloaded_p99_us(&w->app, 1, 0);
+        w->pilot.seed = i + 1;
+        w->pilot.episode_steps = EPISODE;
+        w->pilot.thresholds.online = -1e9; /* whatever was learned may act */
+        w->pilot.lifecycle.offline_least = 4;
+        w->pilot.agent = i ? AW_POLICY_CAPACITY : AW_POLICY_NETWORK;
+        w->pilot.slo_budget = 0.2; /* few tries find nothing better */
+        w->pilot.rehearse.error_max = 100;
+        w->pilot.rehearse.copies = 1;
+        w->pilot.rehearse.tries = 4;
+        w->pilot.rehearse.tries_near = 10;
+        w->pilot.learner.episodes = 8;
+        w->pilot.learner.hidden = 8;
+        w->pilot.learner.updates = 6;
+        w->pilot.learner.fit_updates = 6;
+        w->pilot.learner.batch = 8;
+        w->pilot.learner.ope.members = 2;
+        w->pilot.learner.ope.hidden = 8;
+        w->pilot.learner.ope.fqe_updates = 6;
+        w->pilot.learner.ope.model_updates = 6;
+        w->pilot.learner.ope.model_rollouts = 2;
+        struct aw_plan start = {
+            .replicas = 3, .cpu_millicores = 1000, .memory_bytes = (int64_t)2 << 30};
+        w->task = (struct aw_fallback_task){.bounds = w->pilot.bounds,
+                                            .slo_latency_us = w->pilot.slo.latency_us_p99,
+                                            .replicas = start.replicas,
+                                            .cpu_millicores = start.cpu_millicores,
+                                            .memory_bytes = start.memory_bytes};
+    }
+    b->config = (struct aw_job_config){
+        .workloads = b->workload, .count = WORKLOADS, .seed = 7, .twin = true, .thread_count = 1};
+    aw_conf_defaults(aw_sim_fields, &b->config.sim);
+}
+
+static void begin(struct bench *b)
+{
+    assert_ok(aw_store_open(&b->store, "memory", &(struct aw_store_options){0}, NULL, NULL));
+    b->config.store = &b->store;
+    struct aw_diag diag = {0};
+    if (aw_job_new(&b->config, NULL, &b->job, &diag))
+        fail_msg("%s", diag.text);
+}
+
+static void end(struct bench *b)
+{
+    aw_job_free(b->job);
+    aw_store_close(&b->store);
+    for (uint32_t i = 0; i < WORKLOADS; i++)
+        aw_load_deinit(&b->load[i]);
+}
+
+/* One number for everything that was decided: any difference shows. */
+static void listen(void *ctx, const struct aw_job_step *step)
+{
+    uint64_t *h = ctx;
+    const struct aw_decision *d = step->decision;
+    *h = aw_hash_bytes(*h, &d->at_us, sizeof d->at_us);
+    *h = aw_hash_bytes(*h, &d->stage, sizeof d->stage);
+    *h = aw_hash_bytes(*h, &d->actor, sizeof d->actor);
+    *h = aw_hash_bytes(*h, &d->policy_id, sizeof d->policy_id);
+    *h = aw_hash_bytes(*h, d->action, sizeof d->action);
+    *h = aw_hash_bytes(*h, &d->guard.plan.replicas, sizeof d->guard.plan.replicas);
+    *h = aw_hash_bytes(*h, &d->guard.plan.cpu_millicores, sizeof d->guard.plan.cpu_millicores);
+    *h = aw_hash_bytes(*h, &d->guard.plan.memory_bytes, sizeof d->guard.plan.memory_bytes);
+    *h = aw_hash_bytes(*h, &d->guard.clips, sizeof d->guard.clips);
+    *h = aw_hash_bytes(*h, &step->truth[AW_JOB_AWARE].cost, sizeof(double));
+}
+
+static uint64_t run(struct bench *b, uint32_t steps)
+{
+    uint64_t h = AW_HASH_BEGIN;
+    for (uint32_t i = 0; i < steps; i++) {
+        struct aw_diag diag = {0};
+        if (aw_job_step(b->job, listen, &h, &diag))
+            fail_msg("step %u: %s", i, diag.text);
+    }
+    return h;
+}
 
 static void it_learns_and_takes_over(void **state)
 {
@@ -200,6 +308,135 @@ static void a_cluster_of_the_callers_is_told_of_when_steps_have_ended(void **sta
     unlink(path);
 }
 
+static void a_damaged_or_foreign_save_is_refused(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/aw-job-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    struct bench b;
+    prepare(&b);
+    begin(&b);
+    run(&b, 5);
+    assert_ok(aw_job_save(b.job, path, NULL));
+    close(fd);
+    fd = open(path, O_RDWR); /* a save replaces the file */
+    assert_true(fd >= 0);
+    char byte;
+    assert_int_equal(pread(fd, &byte, 1, 2000), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, 2000), 1);
+    struct aw_diag diag = {0};
+    assert_int_equal(aw_job_load(b.job, path, &diag), AW_ERR_FORMAT);
+    assert_non_null(strstr(diag.text, "damaged"));
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, 2000), 1);
+    assert_ok(aw_job_load(b.job, path, &diag));
+    assert_int_equal(ftruncate(fd, 1000), 0);
+    assert_int_equal(aw_job_load(b.job, path, &diag), AW_ERR_FORMAT);
+    assert_int_equal(ftruncate(fd, 3), 0);
+    assert_int_equal(aw_job_load(b.job, path, &diag), AW_ERR_FORMAT);
+    close(fd);
+    end(&b);
+
+    prepare(&b);
+    begin(&b);
+    assert_ok(aw_job_save(b.job, path, NULL));
+    end(&b);
+    prepare(&b);
+    b.config.seed++;
+    begin(&b);
+    assert_int_equal(aw_job_load(b.job, path, &diag), AW_ERR_FORMAT);
+    assert_non_null(strstr(diag.text, "other workloads"));
+    end(&b);
+    unlink(path);
+    prepare(&b);
+    begin(&b);
+    assert_int_equal(aw_job_load(b.job, path, &diag), AW_ERR_NOTFOUND);
+    end(&b);
+}
+
+/* What a newer, another or an older program would have left there. */
+static void make_newer(unsigned char *bytes, size_t size)
+{
+    bytes[offsetof(struct aw_envelope, version)]++;
+    aw_testing_reseal(bytes, size);
+}
+static void make_kind(unsigned char *bytes, size_t size)
+{
+    memcpy(bytes + offsetof(struct aw_envelope, kind), "history", 8);
+    aw_testing_reseal(bytes, size);
+}
+static void make_before(unsigned char *bytes, size_t size)
+{
+    (void)size;
+    memcpy(bytes, "0BOJ", 4); /* how the head began before there were envelopes */
+}
+static void make_layout(unsigned char *bytes, size_t size)
+{
+    aw_testing_other_layout(bytes, size);
+}
+/* The pilots' own: they lie behind the head, the accounts and the loop's counts. */
+static void make_inner_layout(unsigned char *bytes, size_t size)
+{
+    for (size_t i = sizeof(struct aw_envelope); i + sizeof(struct aw_envelope) < size; i++) {
+        struct aw_envelope head;
+        memcpy(&head, bytes + i, sizeof head);
+        if (memcmp(head.mark, bytes, sizeof head.mark) == 0 && strcmp(head.kind, "pilot") == 0)
+            aw_testing_other_layout(bytes + i, sizeof head + head.bytes);
+    }
+    for (size_t i = sizeof(struct aw_envelope); i + sizeof(struct aw_envelope) < size; i++) {
+        struct aw_envelope head;
+        memcpy(&head, bytes + i, sizeof head);
+        if (memcmp(head.mark, bytes, sizeof head.mark) == 0 && strcmp(head.kind, "loop") == 0)
+            aw_testing_reseal(bytes + i, sizeof head + head.bytes);
+    }
+    aw_testing_reseal(bytes, size);
+}
+
+static void the_save_of_another_program_is_refused_and_stays(void **state)
+{
+    (void)state;
+    const struct {
+        void (*make)(unsigned char *bytes, size_t size);
+        const char *text;
+    } cases[] = {
+        {make_newer, "made by a newer version of aware: expected format 1, found 2"},
+        {make_kind, "expected the state of a run (job), found \"history\""},
+        {make_before, "of an earlier version of aware"},
+        {make_layout, "made by another build of aware"},
+        {make_inner_layout, "what workloads remember was made by another build of aware"},
+    };
+    char path[] = "/tmp/aw-job-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    struct bench b;
+    prepare(&b);
+    begin(&b);
+    run(&b, 5);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct aw_diag diag = {0};
+        char *bytes = NULL, *after = NULL;
+        size_t size = 0, after_size = 0;
+        assert_ok(aw_job_save(b.job, path, NULL));
+        assert_ok(aw_file_read(path, 1u << 30, NULL, &bytes, &size, NULL));
+        cases[i].make((unsigned char *)bytes, size);
+        assert_ok(aw_file_replace(path, bytes, size, NULL, NULL));
+        assert_int_equal(aw_job_load(b.job, path, &diag), AW_ERR_FORMAT);
+        if (!strstr(diag.text, cases[i].text))
+            fail_msg("found \"%s\"", diag.text);
+        assert_string_equal(diag.file, path);
+        assert_ok(aw_file_read(path, 1u << 30, NULL, &after, &after_size, NULL));
+        assert_int_equal(after_size, size);
+        assert_memory_equal(after, bytes, size);
+        aw_alloc_free(NULL, after);
+        aw_alloc_free(NULL, bytes);
+    }
+    end(&b);
+    unlink(path);
+}
+
 static void without_learning_both_worlds_are_the_same(void **state)
 {
     (void)state;
@@ -358,6 +595,8 @@ AW_TEST_GROUP("job")
         cmocka_unit_test(same_seed_same_decisions_on_one_thread_and_on_two),
         cmocka_unit_test(a_run_that_was_killed_goes_on_as_if_it_had_not_been),
         cmocka_unit_test(a_cluster_of_the_callers_is_told_of_when_steps_have_ended),
+        cmocka_unit_test(a_damaged_or_foreign_save_is_refused),
+        cmocka_unit_test(the_save_of_another_program_is_refused_and_stays),
         cmocka_unit_test(without_learning_both_worlds_are_the_same),
         cmocka_unit_test(lost_metrics_hand_over_to_the_fallback_and_shrink_nothing),
         cmocka_unit_test(ticks_do_not_allocate_and_a_serving_workload_is_small),

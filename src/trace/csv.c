@@ -11,66 +11,29 @@
 
 #include "base/text.h"
 #include "trace/read_internal.h"
+#include "trace/table_csv.h"
 
 enum column { TRACE, SPAN, PARENT, POD, OPERATION, START, END, COLUMNS };
 static const char *const heads[COLUMNS] = {
     "TraceID",           "SpanID",          "ParentID", "PodName", "OperationName",
     "StartTimeUnixNano", "EndTimeUnixNano",
 };
-#define CELLS_MAX 64u
-
-struct cell {
-    const char *at;
-    size_t len;
-};
-
 struct csv {
     const char *name;
     uint32_t line;
     uint32_t place[COLUMNS]; /* of each column among the cells */
     uint32_t cells;          /* that a line must have at least */
     /* the last pod, since spans of one stand together */
-    struct cell pod;
+    struct aw__csv_cell pod;
     uint32_t service, instance;
 };
 
-/* Cells of a line; quotes around a cell are taken off, "" inside one is left as it is. */
-static uint32_t split(const char *at, const char *end, struct cell *cells)
-{
-    uint32_t count = 0;
-    while (count < CELLS_MAX) {
-        struct cell *cell = &cells[count++];
-        const char *stop;
-        if (at < end && *at == '"') {
-            cell->at = ++at;
-            while (at < end && (*at != '"' || (at + 1 < end && at[1] == '"')))
-                at += *at == '"' ? 2 : 1;
-            stop = at;
-            at = at < end ? at + 1 : at;
-            while (at < end && *at != ',')
-                at++;
-        } else {
-            cell->at = at;
-            stop = memchr(at, ',', (size_t)(end - at));
-            stop = at = stop ? stop : end;
-        }
-        cell->len = (size_t)(stop - cell->at);
-        if (at >= end)
-            break;
-        at++;
-    }
-    return count;
-}
-
-static enum aw_err read_heads(struct csv *csv, const struct cell *cells, uint32_t count,
+static enum aw_err read_heads(struct csv *csv, const struct aw__csv_cell *cells, uint32_t count,
                               struct aw_diag *diag)
 {
     for (uint32_t column = 0; column < COLUMNS; column++) {
-        uint32_t i = 0;
-        while (i < count && (cells[i].len != strlen(heads[column]) ||
-                             memcmp(cells[i].at, heads[column], cells[i].len) != 0))
-            i++;
-        if (i == count)
+        const uint32_t i = aw__csv_find(cells, count, heads[column]);
+        if (i == UINT32_MAX)
             return aw_fail_at(diag, AW_ERR_FORMAT, csv->name, csv->line, 0, heads[column],
                               "expected a column of this name in the first line");
         csv->place[column] = i;
@@ -79,7 +42,7 @@ static enum aw_err read_heads(struct csv *csv, const struct cell *cells, uint32_
     return AW_OK;
 }
 
-static bool whole(const struct cell *cell, int64_t *ret)
+static bool whole(const struct aw__csv_cell *cell, int64_t *ret)
 {
     int64_t value = 0;
     if (!cell->len || cell->len > 19)
@@ -94,8 +57,9 @@ static bool whole(const struct cell *cell, int64_t *ret)
     return true;
 }
 
-static enum aw_err refuse(const struct csv *csv, enum column column, const struct cell *cell,
-                          const char *expected, struct aw_diag *diag)
+static enum aw_err refuse(const struct csv *csv, enum column column,
+                          const struct aw__csv_cell *cell, const char *expected,
+                          struct aw_diag *diag)
 {
     char quoted[AW_TEXT_QUOTE_MAX];
     return aw_fail_at(diag, AW_ERR_FORMAT, csv->name, csv->line, 0, heads[column],
@@ -103,10 +67,10 @@ static enum aw_err refuse(const struct csv *csv, enum column column, const struc
                       aw_text_quote(cell->at, cell->len, quoted, sizeof quoted));
 }
 
-static enum aw_err read_line(struct csv *csv, struct aw_spans *spans, const struct cell *all,
-                             struct aw_diag *diag)
+static enum aw_err read_line(struct csv *csv, struct aw_spans *spans,
+                             const struct aw__csv_cell *all, struct aw_diag *diag)
 {
-    struct cell cell[COLUMNS];
+    struct aw__csv_cell cell[COLUMNS];
     uint64_t none;
     for (uint32_t i = 0; i < COLUMNS; i++)
         cell[i] = all[csv->place[i]];
@@ -141,28 +105,21 @@ static enum aw_err read_line(struct csv *csv, struct aw_spans *spans, const stru
 enum aw_err aw_spans_read_csv(struct aw_spans *spans, const char *name, const char *bytes,
                               size_t size, struct aw_diag *diag)
 {
-    const char *at = bytes, *end = bytes + size;
+    struct aw__csv_lines lines = {.at = bytes, .end = bytes + size};
     const uint32_t count_before = spans->count;
-    struct cell cells[CELLS_MAX];
+    struct aw__csv_cell cells[AW__CELLS_MAX];
     struct csv csv = {.name = name};
     enum aw_err err = AW_OK;
-    while (!err && at < end) {
-        const char *stop = memchr(at, '\n', (size_t)(end - at));
-        const char *next = stop ? stop + 1 : end;
-        stop = stop ? stop : end;
-        stop -= stop > at && stop[-1] == '\r';
-        csv.line++;
-        if (stop > at) {
-            const uint32_t count = split(at, stop, cells);
-            if (!csv.cells)
-                err = read_heads(&csv, cells, count, diag);
-            else if (count < csv.cells)
-                err = aw_fail_at(diag, AW_ERR_FORMAT, name, csv.line, 0, NULL,
-                                 "expected %u cells, found %u: is the file cut?", csv.cells, count);
-            else
-                err = read_line(&csv, spans, cells, diag);
-        }
-        at = next;
+    uint32_t count;
+    while (!err && (count = aw__csv_next(&lines, cells))) {
+        csv.line = lines.line;
+        if (!csv.cells)
+            err = read_heads(&csv, cells, count, diag);
+        else if (count < csv.cells)
+            err = aw_fail_at(diag, AW_ERR_FORMAT, name, csv.line, 0, NULL,
+                             "expected %u cells, found %u: is the file cut?", csv.cells, count);
+        else
+            err = read_line(&csv, spans, cells, diag);
     }
     if (!err && !csv.cells)
         err = aw_fail_at(diag, AW_ERR_FORMAT, name, 1, 0, NULL,

@@ -3,7 +3,7 @@
 #include "trace/request_internal.h"
 
 /* How much of two siblings may overlap that are taken for one after the other (CRISP: 1 %). */
-static int64_t tolerance(const struct aw_node *parent)
+static int64_t tolerance(const struct aw_span_node *parent)
 {
     const int64_t share = (parent->end_ns - parent->start_ns) / 100;
     return share < AW_TOLERANCE_NS_MAX ? share : AW_TOLERANCE_NS_MAX;
@@ -32,7 +32,7 @@ static uint32_t waited_for(struct aw_request_builder *builder, const struct aw_r
     const int64_t slack = tolerance(&builder->nodes[at]);
     while (state->child_next != AW_NODE_NONE) {
         const uint32_t child = state->child_next;
-        const struct aw_node *node = &builder->nodes[child];
+        const struct aw_span_node *node = &builder->nodes[child];
         state->child_next = node->next;
         if (node->flags & (AW_NODE_BACKGROUND | AW_NODE_OUTSIDE) || node->start_ns >= cursor ||
             node->start_ns >= node->end_ns)
@@ -57,7 +57,7 @@ void aw__path_walk(struct aw_request_builder *builder, struct aw_request *reques
         builder->state[i].child_last = AW_NODE_NONE;
     }
     while (at != AW_NODE_NONE) {
-        struct aw_node *node = &builder->nodes[at];
+        struct aw_span_node *node = &builder->nodes[at];
         const uint32_t child = waited_for(builder, request, at, cursor, relations);
         if (child == AW_NODE_NONE) {
             emit(builder, request, at, AW_NODE_NONE, node->start_ns, cursor);

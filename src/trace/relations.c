@@ -84,7 +84,7 @@ static void count(struct aw_hash_table *table, uint64_t hash, bool against)
 }
 
 /* How much two spans may overlap and still be one after the other. */
-static int64_t tolerance(const struct aw_node *parent)
+static int64_t tolerance(const struct aw_span_node *parent)
 {
     const int64_t share = (parent->end_ns - parent->start_ns) / 100;
     return share < AW_TOLERANCE_NS_MAX ? share : AW_TOLERANCE_NS_MAX;
@@ -93,7 +93,7 @@ static int64_t tolerance(const struct aw_node *parent)
 static void learn_pairs(struct aw_relations *relations, const struct aw_request *request,
                         uint32_t parent)
 {
-    const struct aw_node *nodes = request->nodes;
+    const struct aw_span_node *nodes = request->nodes;
     const int64_t slack = tolerance(&nodes[parent]);
     uint32_t seen = 0;
     for (uint32_t b = nodes[parent].first_child; b != AW_NODE_NONE && seen < CHILDREN_MAX;
@@ -118,7 +118,7 @@ static void learn_pairs(struct aw_relations *relations, const struct aw_request 
 void aw_relations_learn(struct aw_relations *relations, const struct aw_request *request)
 {
     for (uint32_t i = 0; i < request->count; i++) {
-        const struct aw_node *node = &request->nodes[i];
+        const struct aw_span_node *node = &request->nodes[i];
         const struct aw_span *span = &request->spans[i];
         if (!(node->flags & AW_NODE_REACHED))
             continue;

@@ -69,10 +69,10 @@ static void index_ids(struct aw_request_builder *builder, const struct aw_span *
     for (uint32_t i = 0; i < request->count; i++) {
         struct aw__state *state = &builder->state[i];
         *state = (struct aw__state){.twin = AW_NODE_NONE};
-        builder->nodes[i] = (struct aw_node){.parent = AW_NODE_NONE,
-                                             .first_child = AW_NODE_NONE,
-                                             .next = AW_NODE_NONE,
-                                             .kind = spans[i].kind};
+        builder->nodes[i] = (struct aw_span_node){.parent = AW_NODE_NONE,
+                                                  .first_child = AW_NODE_NONE,
+                                                  .next = AW_NODE_NONE,
+                                                  .kind = spans[i].kind};
         uint32_t *place = place_of(builder, spans, spans[i].id);
         if (!*place) {
             *place = i + 1;
@@ -128,7 +128,7 @@ static void link_parents(struct aw_request_builder *builder, const struct aw_spa
 {
     for (uint32_t i = 0; i < request->count; i++) {
         struct aw__state *state = &builder->state[i];
-        struct aw_node *node = &builder->nodes[i];
+        struct aw_span_node *node = &builder->nodes[i];
         if (state->duplicate)
             continue;
         if (state->parent_known) {
@@ -163,7 +163,7 @@ static bool elsewhere(const struct aw_span *a, const struct aw_span *b)
 /* A span without a kind whose only child is of another instance is the client of a call. */
 static void infer_kind(struct aw_request_builder *builder, const struct aw_span *spans, uint32_t i)
 {
-    struct aw_node *node = &builder->nodes[i];
+    struct aw_span_node *node = &builder->nodes[i];
     const uint32_t child = node->first_child;
     if (node->kind || child == AW_NODE_NONE || builder->nodes[child].next != AW_NODE_NONE ||
         !elsewhere(&spans[i], &spans[child]))
@@ -191,7 +191,7 @@ static int64_t shift_above(const struct aw_request_builder *builder, const struc
 static int64_t skew_of(const struct aw_request_builder *builder, const struct aw_span *spans,
                        uint32_t i)
 {
-    const struct aw_node *node = &builder->nodes[i];
+    const struct aw_span_node *node = &builder->nodes[i];
     const struct aw_span *span = &spans[i], *caller = &spans[node->parent];
     const int64_t shift = builder->state[i].shift_ns;
     const int64_t from = caller->start_ns + builder->state[node->parent].shift_ns;
@@ -214,7 +214,7 @@ static int64_t skew_of(const struct aw_request_builder *builder, const struct aw
     return skew > AW_SKEW_NS_MAX || skew < -AW_SKEW_NS_MAX ? 0 : skew;
 }
 
-static bool in_background(const struct aw_span *spans, const struct aw_node *nodes, uint32_t i,
+static bool in_background(const struct aw_span *spans, const struct aw_span_node *nodes, uint32_t i,
                           const struct aw_relations *relations)
 {
     const uint32_t parent = nodes[i].parent;
@@ -227,8 +227,8 @@ static bool in_background(const struct aw_span *spans, const struct aw_node *nod
 static void place_node(struct aw_request_builder *builder, const struct aw_span *spans, uint32_t i,
                        const struct aw_relations *relations, struct aw_request_counts *counts)
 {
-    struct aw_node *node = &builder->nodes[i];
-    const struct aw_node *parent = &builder->nodes[node->parent];
+    struct aw_span_node *node = &builder->nodes[i];
+    const struct aw_span_node *parent = &builder->nodes[node->parent];
     struct aw__state *state = &builder->state[i];
     node->flags |= AW_NODE_REACHED;
     node->depth = parent->depth < UINT16_MAX ? (uint16_t)(parent->depth + 1) : UINT16_MAX;
@@ -290,7 +290,7 @@ static uint32_t caller_for(const struct aw_request_builder *builder, const struc
 {
     uint32_t best = AW_NODE_NONE;
     for (uint32_t i = 0; i < count; i++) {
-        const struct aw_node *node = &builder->nodes[i];
+        const struct aw_span_node *node = &builder->nodes[i];
         if ((node->flags & (AW_NODE_REACHED | AW_NODE_BACKGROUND)) != AW_NODE_REACHED ||
             node->start_ns > spans[orphan].start_ns || node->end_ns < spans[orphan].end_ns ||
             !aw_relations_calls(relations, spans[i].service, spans[orphan].service))
@@ -307,7 +307,7 @@ static void adopt_orphans(struct aw_request_builder *builder, struct aw_request 
 {
     uint32_t tries = relations ? ADOPT_TRIES : 0;
     for (uint32_t i = 0; i < request->count && tries; i++) {
-        struct aw_node *node = &builder->nodes[i];
+        struct aw_span_node *node = &builder->nodes[i];
         if (node->flags & AW_NODE_REACHED || builder->state[i].duplicate ||
             node->parent != AW_NODE_NONE || !request->spans[i].parent)
             continue;
@@ -326,7 +326,7 @@ static void adopt_orphans(struct aw_request_builder *builder, struct aw_request 
 }
 
 /* By end, the last first; then the longer; then by id, so that no order of arrival decides. */
-static bool comes_first(const struct aw_node *nodes, const struct aw_span *spans, uint32_t a,
+static bool comes_first(const struct aw_span_node *nodes, const struct aw_span *spans, uint32_t a,
                         uint32_t b)
 {
     if (nodes[a].end_ns != nodes[b].end_ns)
@@ -337,7 +337,8 @@ static bool comes_first(const struct aw_node *nodes, const struct aw_span *spans
 }
 
 /* Two sorted lists as one. */
-static uint32_t merge(struct aw_node *nodes, const struct aw_span *spans, uint32_t a, uint32_t b)
+static uint32_t merge(struct aw_span_node *nodes, const struct aw_span *spans, uint32_t a,
+                      uint32_t b)
 {
     uint32_t first = AW_NODE_NONE, *link = &first;
     while (a != AW_NODE_NONE && b != AW_NODE_NONE) {
@@ -351,7 +352,7 @@ static uint32_t merge(struct aw_node *nodes, const struct aw_span *spans, uint32
 }
 
 /* Runs of 1, 2, 4, ... are merged. */
-static uint32_t sort(struct aw_node *nodes, const struct aw_span *spans, uint32_t list)
+static uint32_t sort(struct aw_span_node *nodes, const struct aw_span *spans, uint32_t list)
 {
     uint32_t runs[32];
     uint32_t used = 0;
@@ -375,7 +376,7 @@ static uint32_t sort(struct aw_node *nodes, const struct aw_span *spans, uint32_
 /* Attempts after one that failed: same caller, same operation, one after the other. */
 static void flag_retries(struct aw_request_builder *builder, struct aw_request *request, uint32_t i)
 {
-    struct aw_node *nodes = builder->nodes;
+    struct aw_span_node *nodes = builder->nodes;
     for (uint32_t b = nodes[i].first_child; b != AW_NODE_NONE; b = nodes[b].next) {
         const uint32_t a = nodes[b].next; /* ended before it */
         const struct aw_span *earlier = a == AW_NODE_NONE ? NULL : &request->spans[a];
@@ -404,7 +405,7 @@ enum aw_err aw_request_build(struct aw_request_builder *builder, const struct aw
     if (!choose_root(builder, spans, &request))
         return AW_ERR_NODATA;
     list_children(builder, count);
-    struct aw_node *root = &builder->nodes[request.root];
+    struct aw_span_node *root = &builder->nodes[request.root];
     root->flags = AW_NODE_REACHED;
     root->start_ns = spans[request.root].start_ns;
     root->end_ns = spans[request.root].end_ns;
@@ -412,15 +413,15 @@ enum aw_err aw_request_build(struct aw_request_builder *builder, const struct aw
     place_below(builder, spans, request.root, relations, &request.counts);
     adopt_orphans(builder, &request, relations);
     for (uint32_t i = 0; i < count; i++) {
-        struct aw_node *node = &builder->nodes[i];
+        struct aw_span_node *node = &builder->nodes[i];
         if (!(node->flags & AW_NODE_REACHED)) {
             request.counts.orphaned += !builder->state[i].duplicate;
-            *node = (struct aw_node){.parent = AW_NODE_NONE,
-                                     .first_child = AW_NODE_NONE,
-                                     .next = AW_NODE_NONE,
-                                     .kind = spans[i].kind,
-                                     .start_ns = spans[i].start_ns,
-                                     .end_ns = spans[i].end_ns};
+            *node = (struct aw_span_node){.parent = AW_NODE_NONE,
+                                          .first_child = AW_NODE_NONE,
+                                          .next = AW_NODE_NONE,
+                                          .kind = spans[i].kind,
+                                          .start_ns = spans[i].start_ns,
+                                          .end_ns = spans[i].end_ns};
         } else if (node->first_child != AW_NODE_NONE &&
                    builder->nodes[node->first_child].next != AW_NODE_NONE) {
             node->first_child = sort(builder->nodes, spans, node->first_child);
@@ -434,7 +435,7 @@ enum aw_err aw_request_build(struct aw_request_builder *builder, const struct aw
 
 int64_t aw_request_latency_ns(const struct aw_request *request)
 {
-    const struct aw_node *root = &request->nodes[request->root];
+    const struct aw_span_node *root = &request->nodes[request->root];
     return root->end_ns - root->start_ns;
 }
 

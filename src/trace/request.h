@@ -35,7 +35,7 @@ enum {
     AW_NODE_RETRY = 64,      /* the attempt before it, by the same caller, had failed */
 };
 
-struct aw_node {
+struct aw_span_node {
     uint32_t parent;      /* AW_NODE_NONE: the root, or not reached */
     uint32_t first_child; /* by end, the last first */
     uint32_t next;        /* sibling */
@@ -62,8 +62,8 @@ struct aw_request_counts {
 };
 
 struct aw_request {
-    const struct aw_span *spans; /* [count] */
-    const struct aw_node *nodes; /* [count] */
+    const struct aw_span *spans;      /* [count] */
+    const struct aw_span_node *nodes; /* [count] */
     uint32_t count;
     uint32_t root;
     const struct aw_section *sections; /* [section_count], the last in time first */

@@ -16,7 +16,7 @@ struct aw__state {
 struct aw_request_builder {
     uint32_t spans_max;
     uint32_t map_places, map_used; /* powers of two */
-    struct aw_node *nodes;         /* [spans_max] */
+    struct aw_span_node *nodes;    /* [spans_max] */
     struct aw__state *state;       /* [spans_max] */
     uint32_t *queue;               /* [spans_max] */
     uint32_t *map;                 /* [map_places]: 1 + index of a span; 0: free */

@@ -32,11 +32,11 @@ static void build(struct fixture *f, const struct aw_relations *relations)
 /* What must hold of any request whatever was sent. */
 static void check_request(const struct aw_request *request)
 {
-    const struct aw_node *root = &request->nodes[request->root];
+    const struct aw_span_node *root = &request->nodes[request->root];
     int64_t cursor = root->end_ns, sum = 0;
     for (uint32_t i = 0; i < request->section_count; i++) {
         const struct aw_section *section = &request->sections[i];
-        const struct aw_node *node = &request->nodes[section->node];
+        const struct aw_span_node *node = &request->nodes[section->node];
         assert_true(section->end_ns == cursor);
         assert_true(section->start_ns < section->end_ns);
         assert_true(section->start_ns >= node->start_ns && section->end_ns <= node->end_ns);
@@ -47,7 +47,7 @@ static void check_request(const struct aw_request *request)
     assert_true(cursor == root->start_ns);
     uint64_t reached = 0;
     for (uint32_t i = 0; i < request->count; i++) {
-        const struct aw_node *node = &request->nodes[i];
+        const struct aw_span_node *node = &request->nodes[i];
         sum += node->exclusive_ns;
         reached += (node->flags & AW_NODE_REACHED) != 0;
         assert_true(node->exclusive_ns >= 0);

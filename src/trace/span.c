@@ -65,8 +65,10 @@ struct aw_span *aw_spans_push(struct aw_spans *spans)
 
 void aw_spans_judge(struct aw_spans *spans)
 {
-    const struct aw_span *span = &spans->at[spans->count - 1];
+    struct aw_span *span = &spans->at[spans->count - 1];
     AW_ASSERT(spans->count > 0);
+    if (!span->service) /* what OpenTelemetry calls it; a graph has no nameless nodes */
+        span->service = aw_names_add(&spans->names, "unknown_service", 15);
     if (!(span->trace_hi | span->trace_lo) || !span->id || span->end_ns < span->start_ns ||
         span->start_ns < 0 || span->id == span->parent * !(span->flags & AW_SPAN_SHARED)) {
         spans->count--;

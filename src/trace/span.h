@@ -63,7 +63,8 @@ void aw_spans_reset(struct aw_spans *spans);
 
 /* A zeroed span at the end of the list, or NULL, and then it is counted as dropped. */
 struct aw_span *aw_spans_push(struct aw_spans *spans);
-/* Takes the last one back if it cannot be used: no trace id, no id, ends before it begins. */
+/* Takes the last one back if it cannot be used: no trace id, no id, ends before it begins. One
+ * without a service is of "unknown_service". */
 void aw_spans_judge(struct aw_spans *spans);
 
 /* 1 to 32 digits of either case as the two halves of a trace id. False: something else. */

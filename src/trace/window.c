@@ -88,7 +88,7 @@ static uint32_t part_of(struct aw_window *window, uint32_t caller, uint32_t serv
 /* The server of a client span: its child of another service; AW_NODE_NONE: it has none. */
 static uint32_t server_of(const struct aw_request *request, uint32_t client)
 {
-    const struct aw_node *node = &request->nodes[client];
+    const struct aw_span_node *node = &request->nodes[client];
     if (node->kind != AW_SPAN_CLIENT && node->kind != AW_SPAN_PRODUCER)
         return AW_NODE_NONE;
     for (uint32_t child = node->first_child; child != AW_NODE_NONE;
@@ -134,7 +134,7 @@ static bool add_shares(struct aw_window *window, const struct aw_request *reques
 static bool add_calls(struct aw_window *window, const struct aw_request *request)
 {
     for (uint32_t i = 0; i < request->count; i++) {
-        const struct aw_node *node = &request->nodes[i];
+        const struct aw_span_node *node = &request->nodes[i];
         const uint32_t server =
             node->flags & AW_NODE_REACHED ? server_of(request, i) : AW_NODE_NONE;
         if (server == AW_NODE_NONE || request->nodes[server].flags & AW_NODE_OUTSIDE)
@@ -161,7 +161,7 @@ uint32_t aw_window_type(struct aw_names *names, const struct aw_request *request
     uint32_t calls = 0;
     /* who only passes a request on has one call out of its own service */
     for (uint32_t i = 0; i < request->count && calls < 2; i++) {
-        const struct aw_node *node = &request->nodes[i];
+        const struct aw_span_node *node = &request->nodes[i];
         if (node->parent == AW_NODE_NONE || request->spans[i].service == root->service ||
             request->spans[node->parent].service != root->service)
             continue;

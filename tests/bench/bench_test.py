@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT / "tests/cli"))
 import cli_test  # noqa: E402
 from cli_test import expect, expect_ok, run  # noqa: E402
 
-BENCHMARKS = ["nn", "rl", "env", "sim", "ope", "control", "balancer", "rpc"]
+BENCHMARKS = ["nn", "rl", "env", "sim", "ope", "control", "balancer", "rpc", "trace"]
 
 
 def the_environments_are_measured():

@@ -1,12 +1,16 @@
 /*
  * fuzz_spans.c - any bytes as spans of any format: refused in one line, or spans that make sound
- * requests, whose exclusive times sum to the latency, and which are read back as they are written.
+ * requests, whose exclusive times sum to the latency, and which are read back as they are written;
+ * as metrics of pods; and as what a classifier has learned. The first byte says which.
  */
 #include "fuzz.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/classifier.h"
+#include "trace/metrics.h"
 #include "trace/read.h"
 #include "trace/relations.h"
 #include "trace/window.h"
@@ -47,6 +51,51 @@ static void check_names(const struct aw_names *names)
     }
 }
 
+static void localize(const struct aw_window *window, const struct aw_profile *base)
+{
+    struct aw_localization found;
+    if (aw_localize(&found, window, base, NULL, 0, NULL))
+        return;
+    AW_ASSERT(!aw_localize_paper(&found, window));
+    for (uint32_t i = 0; i < found.count; i++) {
+        char text[AW_CULPRIT_TEXT];
+        for (uint32_t k = 0; k < AW_FEATURES; k++)
+            AW_ASSERT(isfinite(found.culprits[i].feature[k]));
+        AW_ASSERT(*aw_culprit_text(&found.culprits[i], text, sizeof text));
+    }
+    aw_localization_deinit(&found);
+}
+
+static void as_metrics(const uint8_t *data, size_t size)
+{
+    struct aw_metrics metrics = {0};
+    struct aw_names names;
+    struct aw_diag diag = {0};
+    struct aw_evidence evidence[16];
+    AW_ASSERT(!aw_names_init(&names, NULL));
+    const enum aw_err err =
+        aw_metrics_read(&metrics, &names, "input", (const char *)data, size, &diag);
+    if (err)
+        check_refusal(&diag, err);
+    const uint32_t count =
+        aw_metrics_evidence(&metrics, (struct aw_minutes){0, INT64_MAX}, NULL, 0, evidence, 16);
+    AW_ASSERT(count <= 16);
+    aw_metrics_deinit(&metrics);
+    aw_names_deinit(&names);
+}
+
+static void as_learned(const uint8_t *data, size_t size)
+{
+    struct aw_classifier classifier;
+    struct aw_diag diag = {0};
+    const enum aw_err err =
+        aw_classifier_read(&classifier, "input", (const char *)data, size, &diag);
+    if (err)
+        check_refusal(&diag, err);
+    else
+        AW_ASSERT(isfinite(aw_classifier_score(&classifier, &(struct aw_culprit){0})));
+}
+
 static void analyse(struct aw_spans *spans)
 {
     struct analysis analysis = {0};
@@ -67,6 +116,11 @@ static void analyse(struct aw_spans *spans)
             sum += window.shares[window.requests[i].share_first + k].ns;
         AW_ASSERT(sum == window.requests[i].latency_ns);
     }
+    struct aw_profile base;
+    AW_ASSERT(!aw_profile_make(&base, &window, 0, 2, NULL));
+    localize(&window, &base);
+    localize(&window, NULL);
+    aw_profile_deinit(&base);
     aw_assembly_free(assembly);
     aw_relations_free(analysis.relations);
     aw_request_builder_free(analysis.builder);
@@ -88,7 +142,7 @@ static void write_and_read(const struct aw_spans *spans)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const enum aw_span_format format = size ? data[0] % (AW_SPAN_FORMATS + 1) : AW_SPANS_AUTO;
+    const uint32_t format = size ? data[0] % (AW_SPAN_FORMATS + 3u) : 0;
     struct aw_spans spans;
     struct aw_diag diag = {0};
     char *unpacked = NULL;
@@ -103,6 +157,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (err)
             check_refusal(&diag, err);
         aw_alloc_free(NULL, unpacked);
+        return 0;
+    }
+    if (format > AW_SPAN_FORMATS) {
+        (format == AW_SPAN_FORMATS + 1 ? as_metrics : as_learned)(data, size);
         return 0;
     }
     AW_ASSERT(!aw_spans_init(&spans, SPANS_MAX, NULL));

@@ -1,0 +1,217 @@
+/* metrics.c - see metrics.h. */
+#include "trace/metrics.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/stats.h"
+#include "trace/read.h"
+#include "trace/table_csv.h"
+
+#define FIRST_ROOM     4096u
+#define WINDOW_MAX     64u   /* minutes of a period that are looked at */
+#define SPREAD_SHARE   0.001 /* of the median: the least spread; constant figures have none */
+#define SPREAD_LEAST_M 1.0   /* millicores */
+
+static const char *const heads[] = {"TimeStamp", "PodName", "CpuUsage(m)", "CpuUsageRate(%)"};
+enum { TIME, POD, USAGE, RATE, HEADS };
+
+static bool grow(struct aw_metrics *metrics)
+{
+    uint32_t room = metrics->room ? metrics->room * 2 : FIRST_ROOM;
+    if (metrics->count < metrics->room)
+        return true;
+    if (room > AW_METRICS_ROWS_MAX)
+        return false;
+    struct aw_metric *larger = aw_alloc_new(metrics->alloc, room, sizeof *larger);
+    if (!larger)
+        return false;
+    if (metrics->count)
+        memcpy(larger, metrics->rows, metrics->count * sizeof *larger);
+    aw_alloc_free(metrics->alloc, metrics->rows);
+    metrics->rows = larger;
+    metrics->room = room;
+    return true;
+}
+
+void aw_metrics_deinit(struct aw_metrics *metrics)
+{
+    aw_alloc_free(metrics->alloc, metrics->rows);
+    *metrics = (struct aw_metrics){0};
+}
+
+static int compare_rows(const void *left, const void *right)
+{
+    const struct aw_metric *a = left, *b = right;
+    if (a->service != b->service)
+        return a->service < b->service ? -1 : 1;
+    return (a->minute > b->minute) - (a->minute < b->minute);
+}
+
+/* Pods of a service in one minute as one: what they use together, the fullest of them. */
+static void join_pods(struct aw_metrics *metrics)
+{
+    uint32_t kept = 0;
+    if (!metrics->count)
+        return;
+    qsort(metrics->rows, metrics->count, sizeof *metrics->rows, compare_rows);
+    for (uint32_t i = 0; i < metrics->count; i++) {
+        struct aw_metric *last = kept ? &metrics->rows[kept - 1] : NULL;
+        const struct aw_metric *row = &metrics->rows[i];
+        if (last && last->service == row->service && last->minute == row->minute) {
+            last->cpu_millicores += row->cpu_millicores;
+            last->cpu_use = fmax(last->cpu_use, row->cpu_use);
+        } else {
+            metrics->rows[kept++] = *row;
+        }
+    }
+    metrics->count = kept;
+}
+
+enum aw_err aw_metrics_read(struct aw_metrics *metrics, struct aw_names *names, const char *name,
+                            const char *bytes, size_t size, struct aw_diag *diag)
+{
+    struct aw__csv_lines lines = {.at = bytes, .end = bytes + size};
+    struct aw__csv_cell cells[AW__CELLS_MAX];
+    uint32_t place[HEADS], count = aw__csv_next(&lines, cells), least = 0;
+    const uint32_t before = metrics->count;
+    for (uint32_t i = 0; i < HEADS; i++) {
+        place[i] = aw__csv_find(cells, count, heads[i]);
+        if (place[i] == UINT32_MAX && i != RATE)
+            return aw_fail_at(diag, AW_ERR_FORMAT, name, 1, 0, heads[i],
+                              "expected a column of this name in the first line");
+        least = place[i] != UINT32_MAX && place[i] + 1 > least ? place[i] + 1 : least;
+    }
+    while ((count = aw__csv_next(&lines, cells))) {
+        const double time = count < least ? (double)NAN : aw__csv_real(&cells[place[TIME]]);
+        if (!(time >= 0 && time < 1e15)) {
+            metrics->count = before;
+            return aw_fail_at(diag, AW_ERR_FORMAT, name, lines.line, 0, heads[TIME],
+                              count < least ? "expected %u cells, found %u"
+                                            : "expected seconds since 1970 in one of %u cells",
+                              least, count);
+        }
+        const double usage = aw__csv_real(&cells[place[USAGE]]);
+        const struct aw__csv_cell *pod = &cells[place[POD]];
+        if (isnan(usage))
+            continue;
+        if (!grow(metrics)) {
+            metrics->count = before;
+            return aw_fail_at(diag, AW_ERR_LIMIT, name, lines.line, 0, NULL,
+                              "more than %u rows, or no memory for them", metrics->count);
+        }
+        const double rate =
+            place[RATE] == UINT32_MAX ? (double)NAN : aw__csv_real(&cells[place[RATE]]);
+        metrics->rows[metrics->count++] = (struct aw_metric){
+            .minute = (int64_t)time / 60,
+            .service = aw_names_add(names, pod->at, aw_span_pod_service(pod->at, pod->len)),
+            .cpu_millicores = usage,
+            .cpu_use = rate / 100,
+        };
+    }
+    join_pods(metrics);
+    return AW_OK;
+}
+
+enum aw_err aw_metrics_read_file(struct aw_metrics *metrics, struct aw_names *names,
+                                 const char *path, struct aw_diag *diag)
+{
+    char *bytes = NULL;
+    size_t size = 0;
+    enum aw_err err = aw_packed_read(path, AW_SPANS_FILE_MAX, metrics->alloc, &bytes, &size, diag);
+    if (!err)
+        err = aw_metrics_read(metrics, names, path, bytes, size, diag);
+    aw_alloc_free(metrics->alloc, bytes);
+    return err;
+}
+
+static bool is_faulty(int64_t minute, const struct aw_minutes *faulty, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (minute >= faulty[i].from && minute <= faulty[i].until)
+            return true;
+    }
+    return false;
+}
+
+struct history {
+    double millicores[AW_METRICS_HISTORY], use[AW_METRICS_HISTORY];
+    uint32_t count, use_count;
+};
+
+static void note(struct history *history, const struct aw_metric *row)
+{
+    history->millicores[history->count++] = row->cpu_millicores;
+    if (!isnan(row->cpu_use))
+        history->use[history->use_count++] = row->cpu_use;
+}
+
+/* The latest fault-free minutes before the period; where there are too few, the first after it. */
+static void take_history(struct history *history, const struct aw_metric *rows, uint32_t count,
+                         struct aw_minutes period, const struct aw_minutes *faulty,
+                         uint32_t faulty_count)
+{
+    *history = (struct history){0};
+    for (uint32_t i = count; i-- > 0 && history->count < AW_METRICS_HISTORY;) {
+        if (rows[i].minute < period.from && !is_faulty(rows[i].minute, faulty, faulty_count))
+            note(history, &rows[i]);
+    }
+    if (history->count >= AW_METRICS_LEAST)
+        return;
+    for (uint32_t i = 0; i < count && history->count < AW_METRICS_HISTORY; i++) {
+        if (rows[i].minute > period.until && !is_faulty(rows[i].minute, faulty, faulty_count))
+            note(history, &rows[i]);
+    }
+}
+
+static bool evidence_of(const struct aw_metric *rows, uint32_t count, struct aw_minutes period,
+                        const struct aw_minutes *faulty, uint32_t faulty_count,
+                        struct aw_evidence *ret)
+{
+    struct history history;
+    double most = -1, use = (double)NAN;
+    for (uint32_t i = 0; i < count; i++) {
+        if (rows[i].minute < period.from || rows[i].minute > period.until)
+            continue;
+        most = fmax(most, rows[i].cpu_millicores);
+        use = fmax(use, rows[i].cpu_use);
+    }
+    if (most < 0)
+        return false;
+    take_history(&history, rows, count, period, faulty, faulty_count);
+    *ret = (struct aw_evidence){.service = rows[0].service,
+                                .cpu_use = use,
+                                .cpu_rise = (double)NAN,
+                                .cpu_z = (double)NAN,
+                                .throttled = (double)NAN};
+    if (history.count < AW_METRICS_LEAST)
+        return true;
+    aw_stats_sort(history.millicores, history.count);
+    const double median = aw_stats_median(history.millicores, history.count);
+    double spread = aw_stats_quantile(history.millicores, history.count, 0.75) -
+                    aw_stats_quantile(history.millicores, history.count, 0.25);
+    spread = fmax(fmax(spread, SPREAD_SHARE * median), SPREAD_LEAST_M);
+    ret->cpu_z = (most - median) / spread;
+    if (history.use_count >= AW_METRICS_LEAST) {
+        aw_stats_sort(history.use, history.use_count);
+        ret->cpu_rise = use - aw_stats_median(history.use, history.use_count);
+    }
+    return true;
+}
+
+uint32_t aw_metrics_evidence(const struct aw_metrics *metrics, struct aw_minutes period,
+                             const struct aw_minutes *faulty, uint32_t faulty_count,
+                             struct aw_evidence *ret, uint32_t max)
+{
+    uint32_t found = 0;
+    for (uint32_t from = 0, until; from < metrics->count && found < max; from = until) {
+        until = from;
+        while (until < metrics->count &&
+               metrics->rows[until].service == metrics->rows[from].service)
+            until++;
+        found += evidence_of(metrics->rows + from, until - from, period, faulty, faulty_count,
+                             &ret[found]);
+    }
+    return found;
+}

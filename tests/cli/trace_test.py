@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""trace_test.py - the verbs of traces, as a user meets them.
+
+    trace_test.py TEST [AWARE]    one of the functions below, against the program AWARE
+
+Exit status as in cli_test.py. Tests of measured faults read them from AWARE_DATA_DIR and are
+skipped without it.
+"""
+
+import gzip
+import json
+import os
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+import cli_test
+from cli_test import expect, expect_ok, run, skip
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "trace"
+HEAD = "TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration\n"
+DAY = 1_700_006_400 # 2023-11-15 00:00:00
+
+
+def pod(service):
+    return f"{service}-6f6cfc45b-h5m2n"
+
+
+def minute_of_requests(seed, minute, count=60, slow=None, ms=0.0, where="own"):
+    """Requests of front -> orders -> {stock, pay}, as CSV; `slow` takes `ms` longer."""
+    draw = random.Random(seed)
+    lines = [HEAD]
+
+    def call(trace, parent, caller, callee, at, children):
+        client, server = draw.getrandbits(63) | 1, draw.getrandbits(63) | 1
+        begin = at + draw.uniform(1, 2)
+        now = begin + draw.uniform(4, 6) + (ms if slow == callee and where == "own" else 0)
+        for child in children.get(callee, []):
+            now = call(trace, server, callee, child, now, children)
+        end = now + 1
+        back = end + draw.uniform(1, 2) + (ms if slow == callee and where == "network" else 0)
+        span(trace, client, parent, caller, f"call {callee}", at, back)
+        span(trace, server, client, callee, f"/{callee}", begin, end)
+        return back
+
+    def span(trace, ident, parent, service, name, begin, end):
+        zero = (DAY + 60 * minute) * 10**9 + trace * 10**9
+        above = f"{parent:016x}" if parent else "root"
+        start, stop = zero + int(begin * 1e6), zero + int(end * 1e6)
+        lines.append(f"{seed:08x}{minute:08x}{trace:016x},{ident:016x},{above},{pod(service)},"
+                     f"{name},{start},{stop},{(stop - start) // 1000}\n")
+
+    for trace in range(1, count + 1):
+        root = draw.getrandbits(63) | 1
+        now = call(trace, root, "front", "orders", draw.uniform(1, 2), {"orders": ["stock", "pay"]})
+        span(trace, root, 0, "front", "GET /cart", 0, now + 1)
+    return "".join(lines)
+
+
+def write(folder, name, text):
+    path = Path(folder, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return str(path)
+
+
+def json_of(*args):
+    return json.loads(expect_ok("trace", *args, "--output", "json").stdout)
+
+
+def every_format_shows_the_same_request():
+    shown = {}
+    for name in ("otlp.bin", "otlp.json", "jaeger.json"):
+        document = json_of("show", str(GOLDEN / name))
+        shown[name] = [(s["service"], s["operation"], s["start_ms"], s["on_path_ms"])
+                       for s in document["spans"]]
+        expect(document["latency_ms"] == 100, str(document))
+    expect(shown["otlp.bin"] == shown["otlp.json"] == shown["jaeger.json"], str(shown))
+    expect(shown["otlp.bin"] == [("front", "GET /cart", 0, 20), ("front", "GET orders", 10, 20),
+                                 ("orders", "GET /orders", 20, 60)], str(shown))
+    text = expect_ok("trace", "show", str(GOLDEN / "zipkin.json")).stdout
+    expect("get /cart" in text and "####" in text and "error" in text, text)
+
+
+def the_path_sums_to_the_latency():
+    with tempfile.TemporaryDirectory() as folder:
+        file = write(folder, "a.csv.gz", minute_of_requests(1, 1))
+        requests = json_of("list", file, "-n", "0")["requests"]
+        expect(len(requests) == 60 and requests[0]["latency_ms"] >= requests[-1]["latency_ms"],
+               str(requests[0]))
+        expect(requests[0]["type"] == "front GET /cart > /orders", str(requests[0]))
+        path = json_of("path", file, "--trace", requests[3]["trace"])
+        total = sum(section["ms"] for section in path["sections"])
+        expect(abs(total - requests[3]["latency_ms"]) < 1e-6, f"{total} {requests[3]}")
+        text = expect_ok("trace", "path", file).stdout
+        expect("on the way there" in text and "own work" in text, text)
+        graph = json_of("graph", file)
+        expect({(c["caller"], c["callee"]) for c in graph["calls"]} ==
+               {("front", "orders"), ("orders", "stock"), ("orders", "pay")}, str(graph["calls"]))
+        expect(abs(sum(s["on_path_share"] for s in graph["services"]) - 1) < 1e-9, str(graph))
+        expect_ok("trace", "graph", file)
+        expect("60 requests" in expect_ok("trace", "import", file).stdout, "import counts")
+
+
+def what_is_imported_comes_back_as_otlp():
+    with tempfile.TemporaryDirectory() as folder:
+        file = write(folder, "a.csv", minute_of_requests(2, 1, count=5))
+        for name in ("b.jsonl", "b.pb"):
+            out = str(Path(folder, name))
+            expect_ok("trace", "import", file, "--out", out)
+            expect(json_of("list", out)["requests"] == json_of("list", file)["requests"], name)
+
+
+def the_culprit_is_named_with_its_evidence():
+    with tempfile.TemporaryDirectory() as folder:
+        base = write(folder, "normal.csv.gz", minute_of_requests(1, 1))
+        slow = write(folder, "slow.csv.gz", minute_of_requests(2, 5, slow="stock", ms=80,
+                                                               where="network"))
+        text = expect_ok("trace", "culprits", slow, "--baseline", base).stdout
+        lines = text.splitlines()
+        expect("culprit found" in text and lines[3].startswith("stock: +") and
+               "of the excess" in lines[3] and lines[3].endswith("look at its network"), text)
+        found = json_of("culprits", slow, "-b", base)
+        expect(found["confident"] and found["culprits"][0]["service"] == "stock", str(found))
+        same = write(folder, "same.csv.gz", minute_of_requests(3, 9))
+        quiet = json_of("culprits", same, "-b", base)
+        expect(not quiet["confident"] and "not a resource problem" in quiet["verdict"], str(quiet))
+        few = write(folder, "few.csv", minute_of_requests(4, 9, count=5, slow="pay", ms=500))
+        expect(json_of("culprits", few, "-b", base)["verdict"] == "not enough requests", "few")
+        expect(json_of("culprits", slow)["verdict"] == "no baseline", "no baseline")
+        pods = "".join(f"x,{DAY + 60 * m + 9},{pod('pay')},{500 if m == 12 else 5},"
+                       f"{100 if m == 12 else 1}\n" for m in range(14))
+        pods = "Time,TimeStamp,PodName,CpuUsage(m),CpuUsageRate(%)\n" + pods
+        pods = write(folder, "pods.csv", pods)
+        busy = write(folder, "busy.csv", minute_of_requests(5, 12, slow="pay", ms=30))
+        found = json_of("culprits", busy, "-b", base, "-m", pods)
+        expect(found["culprits"][0]["service"] == "pay" and found["culprits"][0]["needs"] == "cpu",
+               str(found))
+
+
+def faults_folder(folder):
+    truth = []
+    write(folder, "traces/2023-11-15_normal_0001.csv.gz", minute_of_requests(1, 1))
+    write(folder, "traces/2023-11-15_normal_0002.csv.gz", minute_of_requests(2, 2))
+    for i, (service, kind, where) in enumerate([("stock", "network_delay", "network"),
+                                                ("pay", "network_delay", "network"),
+                                                ("orders", "cpu_contention", "own"),
+                                                ("pay", "exception", "own")]):
+        minute = 10 + 5 * i
+        name = f"traces/2023-11-15_{minute:04}.csv.gz"
+        ms = 0 if kind == "exception" else 90
+        write(folder, name, minute_of_requests(10 + i, minute, slow=service, ms=ms, where=where))
+        truth.append({"file": name, "day": "2023-11-15", "type": kind, "service": service,
+                      "inject_time": f"2023-11-15 00:{minute:02}:04", "pod": pod(service),
+                      "minutes": [f"00_{minute:02}"]})
+    write(folder, "ground_truth.json", json.dumps(truth))
+
+
+def a_folder_of_faults_is_evaluated():
+    with tempfile.TemporaryDirectory() as folder:
+        faults_folder(folder)
+        got = json_of("evaluate", folder)
+        expect(got["resource"] == {"cases": 3, "top1": 1, "top3": 1, "confident": 1}, str(got))
+        expect(got["code"] == {"cases": 1, "confident": 0}, str(got["code"]))
+        expect(got["normal"] == {"cases": 2, "confident": 0}, str(got["normal"]))
+        text = expect_ok("trace", "evaluate", folder, "--hold-out").stdout
+        expect("learned, for each service, on the faults of all others" in text, text)
+        expect_ok("trace", "evaluate", folder, "--hold-out", "--features", "paper")
+        first, second = (str(Path(folder, name)) for name in ("a.json", "b.json"))
+        expect_ok("trace", "learn", folder, "--out", first)
+        expect_ok("trace", "learn", folder, "--out", second)
+        expect(Path(first).read_bytes() == Path(second).read_bytes(), "same seed, same bytes")
+        expect(json_of("evaluate", folder, "--model", first)["resource"]["top1"] == 1, "learned")
+
+
+def what_is_wrong_gets_one_line():
+    with tempfile.TemporaryDirectory() as folder:
+        good = write(folder, "good.csv", minute_of_requests(1, 1, count=2))
+        bad = write(folder, "bad.csv", HEAD + "zz,1,root,p,o,1,2,1\n")
+        cases = [
+            (["show", "/nonexistent"], 66, "cannot open"),
+            (["show", bad], 65,
+             "bad.csv:2: TraceID: expected 1 to 32 hexadecimal digits, found \"zz\""),
+            (["show", write(folder, "none.json", "{}")], 69, "no spans"),
+            (["show", write(folder, "x", "hello")], 65, "found none of them"),
+            (["show", good, "--trace", "ffff"], 66, "no trace begins with \"ffff\""),
+            (["show", good, "--trace", "0"], 64, "2 traces begin with \"0\"; give more digits"),
+            (["show", good, "--format", "zipkin"], 65, "expected JSON"),
+            (["culprits", good, "--model", bad], 65, "as aware trace learn writes it"),
+            (["evaluate", folder], 66, "expected ground_truth.json, or folders SERVICE-FAULT/REP"),
+            (["evaluate", folder, "--features", "paper"], 64, "needs --hold-out"),
+            (["learn", folder], 64, "--out"),
+        ]
+        for args, code, text in cases:
+            done = run("trace", *args)
+            expect(done.returncode == code and text in done.stderr and
+                   len(done.stderr.splitlines()) == 1, f"{args}: {done.returncode} {done.stderr}")
+
+
+def data(name):
+    folder = os.environ.get("AWARE_DATA_DIR")
+    if not folder:
+        skip("AWARE_DATA_DIR is not set")
+    folder = Path(folder, name)
+    if not folder.is_dir():
+        skip(f"no {folder}")
+    return str(folder)
+
+
+def real_faults_are_found_by_what_others_taught():
+    folder = data("nezha_trainticket")
+    for args in ([], ["--hold-out"]):
+        got = json_of("evaluate", folder, *args)
+        expect(got["resource"]["cases"] == 11 and got["resource"]["top1"] >= 0.9 and
+               got["resource"]["top3"] == 1, str(got["resource"]))
+        expect(got["code"]["cases"] == 16 and got["code"]["confident"] <= 0.1, str(got["code"]))
+        expect(got["normal"]["cases"] == 2 and got["normal"]["confident"] <= 0.1, str(got))
+    got = json_of("evaluate", data("rcd_sockshop"))
+    expect(got["resource"]["cases"] == 30 and got["resource"]["top1"] == 1, str(got["resource"]))
+
+
+def what_ships_was_learned_from_the_shared_faults():
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "learned.json")
+        expect_ok("trace", "learn", data("nezha_trainticket"), "--out", str(out))
+        shipped = Path(__file__).parents[2] / "src" / "trace" / "localizer.json"
+        ours, theirs = json.loads(out.read_text()), json.loads(shipped.read_text())
+        for one, other in zip([ours["threshold"], *ours["weights"]],
+                              [theirs["threshold"], *theirs["weights"]], strict=True):
+            expect(abs(one - other) < 1e-6, "src/trace/localizer.json: learn it again")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        cli_test.AWARE = sys.argv[2]
+    globals()[sys.argv[1]]()
