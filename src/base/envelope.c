@@ -14,6 +14,12 @@ static const char mark[8] = {'A', 'W', 'A', 'R', 'E', '\r', '\n', 1};
 
 /* --- layouts ---------------------------------------------------------------------------------- */
 
+/* Where aw_layout_tables collects what a layout mixes; NULL: nobody asks. */
+static _Thread_local struct collected {
+    struct aw_layout_table *tables;
+    uint32_t count, max;
+} * collected;
+
 uint64_t aw_layout_mix(uint64_t hash, const struct aw_member *members, size_t count, size_t bytes)
 {
     size_t end = 0;
@@ -27,7 +33,19 @@ uint64_t aw_layout_mix(uint64_t hash, const struct aw_member *members, size_t co
         hash = aw_hash_bytes(hash, place, sizeof place);
     }
     AW_ASSERT(end <= bytes);
+    if (collected && collected->count++ < collected->max)
+        collected->tables[collected->count - 1] =
+            (struct aw_layout_table){members, (uint32_t)count, (uint32_t)bytes};
     return aw_hash_bytes(hash, &bytes, sizeof bytes);
+}
+
+uint32_t aw_layout_tables(aw_layout *layout, struct aw_layout_table *ret, uint32_t max)
+{
+    struct collected into = {.tables = ret, .max = max};
+    collected = &into;
+    (void)layout(AW_HASH_BEGIN);
+    collected = NULL;
+    return into.count;
 }
 
 static uint64_t layout_of(struct aw_format *format)

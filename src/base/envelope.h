@@ -45,6 +45,15 @@ struct aw_member {
 /* For AW_LAYOUT: the members must be in the order in which they lie. */
 uint64_t aw_layout_mix(uint64_t hash, const struct aw_member *members, size_t count, size_t bytes);
 
+/* One struct of a layout, as a program that does not know it can read its bytes: by name. */
+struct aw_layout_table {
+    const struct aw_member *members; /* [count] */
+    uint32_t count, bytes;
+};
+/* The structs of `layout`, `max` at most, in the order in which they are mixed: of a struct and
+ * what its arrays are made of, the struct itself is the last. Returns how many there are. */
+uint32_t aw_layout_tables(aw_layout *layout, struct aw_layout_table *ret, uint32_t max);
+
 /* Defines the static aw_layout `name`. Every member is named, in order; of a struct within, its
  * members: `rng.s`. An array of structs is one member, whose struct needs a layout of its own.
  * `padding` is what no member has, in bytes; best none. */

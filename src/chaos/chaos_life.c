@@ -153,11 +153,11 @@ static void desk_applied(void *ctx, uint32_t workload, const struct aw_decision 
     inner->applied(inner->ctx, workload, decision, err);
 }
 
-static void desk_learned(void *ctx, uint32_t workload, enum aw_err err)
+static void desk_learned(void *ctx, uint32_t workload, enum aw_err err, double took_s)
 {
     struct aw__chaos *world = ctx;
     world->result->learned += err == AW_OK;
-    world->inner_desk->learned(world->inner_desk->ctx, workload, err);
+    world->inner_desk->learned(world->inner_desk->ctx, workload, err, took_s);
 }
 
 /* --- begun ------------------------------------------------------------------------------------ */

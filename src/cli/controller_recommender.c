@@ -239,7 +239,8 @@ static enum aw_err role_open(struct aw__controller *c, struct aw_kube *kube, voi
         .ctx = r,
         .step_s = c->step_s,
         .speed = c->speed,
-        .thread_count = c->thread_count};
+        .thread_count = c->thread_count,
+        .learns_beside = true};
     err = err ? err : aw_recommender_new(&r->it, &config, NULL, diag);
     if (!err && r->desk && *c->socket)
         err = api_open(r, diag);

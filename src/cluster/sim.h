@@ -106,6 +106,8 @@ void aw_sim_observe_pods(struct aw_sim *sim, uint32_t workload, struct aw_sample
  * is allocated as long as replicas_max does not grow and no other workload is the same application.
  */
 AW_NODISCARD enum aw_err aw_sim_reset(struct aw_sim *sim, uint64_t seed);
+/* The same, but to a later time: a run whose settings changed goes on there. */
+void aw_sim_reset_at(struct aw_sim *sim, uint64_t seed, int64_t now_us);
 AW_NODISCARD enum aw_err aw_sim_replace(struct aw_sim *sim, uint32_t index,
                                         const struct aw_sim_workload *workload,
                                         int64_t load_offset_us);

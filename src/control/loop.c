@@ -1,56 +1,9 @@
-/* loop.c - the control loop. */
-#include "control/loop.h"
+/* loop.c - the control loop: who is in it, and a tick. */
+#include "control/loop_internal.h"
 
 #include <string.h>
 
-#include "base/envelope.h"
 #include "base/text.h"
-
-#define NOBODY UINT32_MAX
-/* Of a slot in a state: nobody has it. */
-#define EMPTY UINT64_MAX
-/* Of `key`: it does not learn. */
-#define NOT_DUE UINT64_MAX
-
-struct slot {
-    struct aw_pilot *pilot; /* NULL: nobody has it */
-    uint64_t since;         /* tick from which on it could have learned; 0: it could not */
-    uint64_t key;           /* whose turn it is: the lowest first */
-    uint32_t pods_max;      /* of `pods` */
-    uint32_t next_free;     /* while nobody has it */
-    bool fresh;             /* it came just now: the store may know somebody of its name */
-    bool acts;              /* in this tick */
-};
-
-struct aw_loop {
-    struct aw_cluster cluster;
-    struct aw_store *store;
-    uint32_t count, max; /* slots that have been used, and that there are */
-    uint32_t live;       /* that are taken */
-    uint32_t first_free; /* NOBODY: all that have been used are taken */
-    int64_t deadline_us;
-    const struct aw_loop_hooks *hooks;  /* NULL: none */
-    const struct aw_clock *clock;       /* NULL: none */
-    struct aw_agent_exchange *exchange; /* NULL: none */
-    bool steadfast;
-    bool resume_due; /* the store has not been asked yet where it ends */
-    bool fresh;      /* some slot is */
-    void *moment;    /* scratch; NULL: nobody asks */
-    size_t moment_bytes;
-    struct slot *slot;         /* [max] */
-    struct aw_pilot_pods pods; /* that they saw in this tick */
-    uint32_t pods_wanted;      /* by all of them, at the most */
-    struct aw_threads pool;
-    struct aw_loop_counts counts;
-
-    /* those that learn in this tick */
-    uint32_t learn_max;
-    uint64_t *lowest; /* [learn_max] keys, a heap with the highest on top */
-    uint32_t *due;    /* [learn_max] slots */
-    uint32_t due_count;
-    enum aw_err *err; /* [learn_max] of the due ones */
-    const struct aw_alloc *alloc;
-};
 
 /* --- who comes and goes ----------------------------------------------------------------------- */
 
@@ -108,13 +61,13 @@ enum aw_err aw_loop_add(struct aw_loop *loop, const struct aw_pilot_config *conf
                         const struct aw_fallback_task *task, uint32_t *ret_workload,
                         struct aw_diag *diag)
 {
-    const bool used = loop->first_free != NOBODY;
+    const bool used = loop->first_free != AW__LOOP_NOBODY;
     if (!used && loop->count == loop->max)
         return aw_fail(diag, AW_ERR_LIMIT, "the loop was made for %u workloads", loop->max);
     const uint32_t index = used ? loop->first_free : loop->count;
     const int64_t now = loop->cluster.ops->now_us(loop->cluster.self);
     const uint32_t pods_max = aw_pilot_pods_max(config);
-    struct slot *slot = &loop->slot[index];
+    struct aw__loop_slot *slot = &loop->slot[index];
     struct aw_pilot *pilot = NULL;
     enum aw_err err = aw_pilot_new_among(config, task, now, &loop->pods, loop->alloc, &pilot, diag);
     err = err ? err : make_room(loop, pods_max, aw_pilot_snapshot_bytes_max(pilot), diag);
@@ -124,12 +77,16 @@ enum aw_err aw_loop_add(struct aw_loop *loop, const struct aw_pilot_config *conf
         return err;
     }
     aw_pilot_clock(pilot, loop->clock);
-    loop->first_free = used ? slot->next_free : NOBODY;
+    loop->first_free = used ? slot->next_free : AW__LOOP_NOBODY;
     loop->count += !used;
     loop->live++;
     loop->pods_wanted += pods_max;
     loop->fresh = true;
-    *slot = (struct slot){.pilot = pilot, .pods_max = pods_max, .key = NOT_DUE, .fresh = true};
+    *slot = (struct aw__loop_slot){.pilot = pilot,
+                                   .pods_max = pods_max,
+                                   .key = AW__LOOP_NOT_DUE,
+                                   .fresh = true,
+                                   .round = AW__LOOP_NOBODY};
     *ret_workload = index;
     return AW_OK;
 }
@@ -138,13 +95,15 @@ enum aw_err aw_loop_remove(struct aw_loop *loop, uint32_t workload)
 {
     if (!aw_loop_has(loop, workload))
         return AW_ERR_NOTFOUND;
-    struct slot *slot = &loop->slot[workload];
+    struct aw__loop_slot *slot = &loop->slot[workload];
     if (loop->exchange)
         aw_agent_exchange_close(loop->exchange, workload);
+    aw__loop_round_leave(loop, slot);
     aw_pilot_free(slot->pilot);
     loop->live--;
     loop->pods_wanted -= slot->pods_max;
-    *slot = (struct slot){.key = NOT_DUE, .next_free = loop->first_free};
+    *slot = (struct aw__loop_slot){
+        .key = AW__LOOP_NOT_DUE, .next_free = loop->first_free, .round = AW__LOOP_NOBODY};
     loop->first_free = workload;
     return AW_OK;
 }
@@ -154,7 +113,7 @@ enum aw_err aw_loop_update(struct aw_loop *loop, uint32_t workload,
 {
     if (!aw_loop_has(loop, workload))
         return aw_fail(diag, AW_ERR_NOTFOUND, "there is no workload %u", workload);
-    struct slot *slot = &loop->slot[workload];
+    struct aw__loop_slot *slot = &loop->slot[workload];
     const uint32_t pods_max = aw_pilot_pods_max(config), before = slot->pods_max;
     struct aw_pilot *pilot = NULL;
     enum aw_err err = aw_pilot_new_after(slot->pilot, config, &pilot, diag);
@@ -168,6 +127,7 @@ enum aw_err aw_loop_update(struct aw_loop *loop, uint32_t workload,
         return err;
     }
     aw_pilot_clock(pilot, loop->clock);
+    aw__loop_round_leave(loop, slot); /* it learned for the old settings */
     aw_pilot_free(slot->pilot);
     slot->pilot = pilot;
     slot->pods_max = pods_max;
@@ -220,10 +180,9 @@ enum aw_err aw_loop_new(const struct aw_loop_config *config, const struct aw_all
     loop->exchange = config->exchange;
     loop->alloc = alloc;
     loop->max = max;
-    loop->first_free = NOBODY;
+    loop->first_free = AW__LOOP_NOBODY;
     enum aw_err err = make_slots(loop, config, diag);
-    if (!err && (err = aw_threads_init(&loop->pool, config->thread_count, alloc)))
-        aw_fail(diag, err, "no threads to learn with");
+    err = err ? err : aw__loop_learning_make(loop, config, diag);
     for (uint32_t i = 0; !err && i < config->workload_count; i++) {
         uint32_t index;
         err = aw_loop_add(loop, &config->pilots[i], &config->tasks[i], &index, diag);
@@ -245,9 +204,11 @@ void aw_loop_free(struct aw_loop *loop)
 {
     if (!loop)
         return;
+    aw__learning_deinit(&loop->learning);
     for (uint32_t i = 0; i < loop->count; i++)
         aw_pilot_free(loop->slot[i].pilot);
     aw_threads_deinit(&loop->pool);
+    aw_alloc_free(loop->alloc, loop->rounds);
     aw_alloc_free(loop->alloc, loop->moment);
     aw_alloc_free(loop->alloc, loop->pods.pod);
     aw_alloc_free(loop->alloc, loop->err);
@@ -260,7 +221,7 @@ void aw_loop_free(struct aw_loop *loop)
 /* --- agents of other processes -----------------------------------------------------------------
  */
 
-static bool has_external(const struct aw_loop *loop, const struct slot *slot)
+static bool has_external(const struct aw_loop *loop, const struct aw__loop_slot *slot)
 {
     if (!loop->exchange || !slot->pilot)
         return false;
@@ -353,7 +314,7 @@ static enum aw_err find_end(struct aw_loop *loop, struct aw_diag *diag)
         return AW_OK;
     for (uint32_t i = 0; i < loop->count; i++) {
         struct aw_store_last last;
-        struct slot *slot = &loop->slot[i];
+        struct aw__loop_slot *slot = &loop->slot[i];
         if (!slot->pilot || !(loop->resume_due || slot->fresh))
             continue;
         const enum aw_err err =
@@ -396,7 +357,7 @@ static enum aw_err observe_all(struct aw_loop *loop, struct aw_diag *diag)
 /* Who misses its SLO comes first, then who has waited longest, then the lower slot. */
 static uint64_t key_of(const struct aw_loop *loop, uint32_t index)
 {
-    const struct slot *slot = &loop->slot[index];
+    const struct aw__loop_slot *slot = &loop->slot[index];
     return (uint64_t)!aw_pilot_misses(slot->pilot) << 63 | slot->since << 16 | index;
 }
 _Static_assert(AW_WORKLOADS_MAX <= 1u << 16, "a slot has sixteen bits of a key");
@@ -406,7 +367,7 @@ static void decide_all(struct aw_loop *loop)
     const struct aw_cluster *cluster = &loop->cluster;
     const struct aw_loop_hooks *hooks = loop->hooks;
     for (uint32_t i = 0; i < loop->count; i++) {
-        struct slot *slot = &loop->slot[i];
+        struct aw__loop_slot *slot = &loop->slot[i];
         struct aw_pilot *pilot = slot->pilot;
         if (!pilot)
             continue;
@@ -427,9 +388,9 @@ static void decide_all(struct aw_loop *loop)
             hooks->decided(hooks->ctx, i, decision, bytes ? loop->moment : NULL, bytes);
         /* while it is at hand: the passes behind this one look at few pilots */
         slot->acts = decision->guard.plan.set != 0;
-        const bool due = aw_pilot_learn_due(pilot);
+        const bool due = aw_pilot_learn_due(pilot) && slot->round == AW__LOOP_NOBODY;
         slot->since = !due ? 0 : slot->since ? slot->since : loop->counts.ticks + 1;
-        slot->key = due ? key_of(loop, i) : NOT_DUE;
+        slot->key = due ? key_of(loop, i) : AW__LOOP_NOT_DUE;
     }
 }
 
@@ -437,7 +398,7 @@ static void apply_all(struct aw_loop *loop, bool recorded, aw_loop_sink *sink, v
 {
     const struct aw_cluster *cluster = &loop->cluster;
     for (uint32_t i = 0; i < loop->count; i++) {
-        const struct slot *slot = &loop->slot[i];
+        const struct aw__loop_slot *slot = &loop->slot[i];
         struct aw_pilot *pilot = slot->pilot;
         if (!pilot || (recorded && !slot->acts && !sink))
             continue;
@@ -456,85 +417,6 @@ static void apply_all(struct aw_loop *loop, bool recorded, aw_loop_sink *sink, v
     }
 }
 
-/* --- learning --------------------------------------------------------------------------------- */
-
-/* Puts `key` in the place of the highest, and brings the highest of what is left to the top. */
-static void heap_replace_top(uint64_t *heap, uint32_t count, uint64_t key)
-{
-    uint32_t at = 0;
-    for (uint32_t child = 1; child < count; child = 2 * at + 1) {
-        child += child + 1 < count && heap[child + 1] > heap[child];
-        if (heap[child] <= key)
-            break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = key;
-}
-
-/* The highest key of those whose turn it is. */
-static uint64_t last_turn(struct aw_loop *loop)
-{
-    uint64_t *lowest = loop->lowest;
-    for (uint32_t i = 0; i < loop->learn_max; i++)
-        lowest[i] = NOT_DUE;
-    for (uint32_t i = 0; i < loop->count; i++)
-        if (loop->slot[i].key < lowest[0])
-            heap_replace_top(lowest, loop->learn_max, loop->slot[i].key);
-    return lowest[0];
-}
-
-/* The store is asked again in the next tick: full, busy or gone may pass. */
-static bool may_pass(const struct aw_loop *loop, enum aw_err err)
-{
-    return loop->steadfast && err != AW_ERR_CONFLICT && err != AW_ERR_DIVERGED;
-}
-
-static void learn_one(void *ctx, uint32_t turn, uint32_t worker)
-{
-    (void)worker;
-    struct aw_loop *loop = ctx;
-    loop->err[turn] = aw_pilot_learn(loop->slot[loop->due[turn]].pilot, NULL);
-}
-
-static enum aw_err learn_all(struct aw_loop *loop, struct aw_diag *diag)
-{
-    const uint64_t last = last_turn(loop);
-    const bool crowd = loop->store && loop->live > loop->learn_max;
-    loop->due_count = 0;
-    loop->counts.learn_waiting = 0;
-    for (uint32_t i = 0; i < loop->count; i++) {
-        struct slot *slot = &loop->slot[i];
-        if (slot->key == NOT_DUE)
-            continue;
-        if (slot->key > last) {
-            loop->counts.learn_waiting++;
-            continue;
-        }
-        slot->key = NOT_DUE;
-        slot->since = 0;
-        const enum aw_err err = aw_pilot_recall(slot->pilot, loop->store, diag);
-        if (err && !may_pass(loop, err))
-            return err;
-        loop->counts.learn_failures += err != AW_OK; /* it stays due */
-        if (!err)
-            loop->due[loop->due_count++] = i;
-    }
-    loop->counts.learn_waited += loop->counts.learn_waiting;
-    if (loop->due_count == 0)
-        return AW_OK;
-    aw_threads_parallel_for(&loop->pool, loop->due_count, 1, learn_one, loop);
-    for (uint32_t i = 0; i < loop->due_count; i++) {
-        if (loop->hooks)
-            loop->hooks->learned(loop->hooks->ctx, loop->due[i], loop->err[i]);
-        loop->counts.learn_rounds += loop->err[i] == AW_OK;
-        loop->counts.learn_failures += loop->err[i] != AW_OK && loop->err[i] != AW_ERR_NODATA;
-        if (crowd) /* as many records at once as rounds, and not as workloads */
-            aw_pilot_put_away(loop->slot[loop->due[i]].pilot);
-    }
-    return AW_OK;
-}
-
 enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx, struct aw_diag *diag)
 {
     const struct aw_loop_hooks *hooks = loop->hooks;
@@ -542,7 +424,7 @@ enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx, st
         hooks->enter(hooks->ctx);
     enum aw_err err = observe_all(loop, diag);
     const bool kept = !err;
-    if (err && may_pass(loop, err)) {
+    if (err && aw__loop_may_pass(loop, err)) {
         loop->counts.store_failures++;
         err = AW_OK;
     }
@@ -563,7 +445,7 @@ enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx, st
     if (hooks)
         hooks->leave(hooks->ctx);
     if (!err && kept)
-        err = learn_all(loop, diag);
+        err = aw__loop_learn(loop, diag);
     loop->counts.ticks += err == AW_OK;
     return err;
 }
@@ -596,66 +478,4 @@ size_t aw_loop_bytes(const struct aw_loop *loop)
 const struct aw_loop_counts *aw_loop_counts(const struct aw_loop *loop)
 {
     return &loop->counts;
-}
-
-/* --- bytes ------------------------------------------------------------------------------------ */
-
-AW_LAYOUT(counts_layout, struct aw_loop_counts, 0, ticks, decisions, plans_applied,
-          observe_failures, apply_failures, store_failures, record_failures, learn_rounds,
-          learn_failures, learn_waiting, learn_waited);
-static struct aw_format format = {
-    .kind = "loop", .what = "the state of all workloads", .version = 1, .layout = {counts_layout}};
-
-size_t aw_loop_state_bytes(const struct aw_loop *loop)
-{
-    size_t bytes = sizeof(struct aw_envelope) + sizeof loop->counts;
-    for (uint32_t i = 0; i < loop->count; i++) {
-        const struct slot *slot = &loop->slot[i];
-        bytes += sizeof slot->since + (slot->pilot ? aw_pilot_state_bytes(slot->pilot) : 0);
-    }
-    return bytes;
-}
-
-void aw_loop_state_save(const struct aw_loop *loop, void *bytes)
-{
-    unsigned char *to = (unsigned char *)bytes + sizeof(struct aw_envelope);
-    memcpy(to, &loop->counts, sizeof loop->counts);
-    to += sizeof loop->counts;
-    for (uint32_t i = 0; i < loop->count; i++) {
-        const struct slot *slot = &loop->slot[i];
-        const uint64_t since = slot->pilot ? slot->since : EMPTY;
-        memcpy(to, &since, sizeof since);
-        to += sizeof since;
-        if (!slot->pilot)
-            continue;
-        aw_pilot_state_save(slot->pilot, to);
-        to += aw_pilot_state_bytes(slot->pilot);
-    }
-    aw_envelope_seal(&format, loop->count, bytes, aw_loop_state_bytes(loop));
-}
-
-enum aw_err aw_loop_state_load(struct aw_loop *loop, const void *bytes)
-{
-    const unsigned char *from = (const unsigned char *)bytes + sizeof(struct aw_envelope);
-    if (aw_envelope_open(&format, loop->count, bytes, aw_loop_state_bytes(loop), NULL))
-        return AW_ERR_FORMAT;
-    memcpy(&loop->counts, from, sizeof loop->counts);
-    from += sizeof loop->counts;
-    for (uint32_t i = 0; i < loop->count; i++) {
-        struct slot *slot = &loop->slot[i];
-        uint64_t since;
-        memcpy(&since, from, sizeof since);
-        from += sizeof since;
-        if ((since == EMPTY) != (slot->pilot == NULL))
-            return AW_ERR_FORMAT;
-        if (!slot->pilot)
-            continue;
-        const enum aw_err err = aw_pilot_state_load(slot->pilot, from);
-        if (err)
-            return err;
-        from += aw_pilot_state_bytes(slot->pilot);
-        slot->since = since;
-        slot->key = NOT_DUE;
-    }
-    return AW_OK;
 }

@@ -9,14 +9,24 @@
  *
  * Learning is bounded: `learn_max` rounds in a tick, workloads that miss their SLO first, then
  * those that have waited longest. A round counts whatever it takes, so that the same ticks give the
- * same bytes.
+ * same bytes. When a round is over (`learning`):
+ *
+ *   AT_ONCE  before the tick is. For time that is simulated as fast as it goes.
+ *   AFTER    a fixed number of ticks later: rounds run on other threads meanwhile. The same ticks
+ *            give the same bytes, whatever the machine; a tick waits only for a round that is late.
+ *            For simulated time that people watch.
+ *   BESIDE   when it is ready: no tick ever waits. For real clusters.
+ *
+ * With the last two a round has a copy of its workload's mind (pilot_round.h), on threads of a
+ * lower priority, and no more than `learn_max` begin in a tick, nor run at a time (AFTER: of one
+ * tick).
  *
  * Call order: new; tick, then let time pass (cluster.advance), again and again; free.
  *             add, remove, update, state_save and state_load between ticks.
  * Memory:     slots at new, a pilot at add; a tick takes nothing but what learning does, and what
  *             a fallback does that sees more pods than there ever were (fallback/fallback.h).
- * Threads:    single owner; learning spreads over a pool of the loop's own. Its size changes no
- *             bytes.
+ * Threads:    single owner; learning spreads over threads of the loop's own. Their number changes
+ *             no bytes.
  *
  * Agents of other processes (agent_exchange.h) are asked all at once, after every workload was
  * observed, and the loop waits until the last deadline at most; where no answer came the fallback
@@ -32,6 +42,7 @@
 #include "base/threads.h"
 #include "control/agent_exchange.h"
 #include "control/pilot.h"
+#include "control/pilot_keep.h"
 
 struct aw_loop; /* opaque */
 
@@ -58,9 +69,15 @@ struct aw_loop_hooks {
     /* What became of a plan, after it was tried. */
     void (*applied)(void *ctx, uint32_t workload, const struct aw_decision *decision,
                     enum aw_err err);
-    /* Something was learned, or tried to be. */
-    void (*learned)(void *ctx, uint32_t workload, enum aw_err err);
+    /* Something was learned, or tried to be. `took_s`: of a round beside the ticks; NAN: all rounds
+     * since leave have taken that time together. */
+    void (*learned)(void *ctx, uint32_t workload, enum aw_err err, double took_s);
 };
+
+enum aw_loop_learning { AW_LOOP_LEARN_AT_ONCE, AW_LOOP_LEARN_AFTER, AW_LOOP_LEARN_BESIDE };
+/* Ticks: a minute of the usual steps. */
+#define AW_LOOP_LEARN_LATER     4u
+#define AW_LOOP_LEARN_LATER_MAX 64u
 
 struct aw_loop_config {
     struct aw_cluster cluster;            /* borrowed; workload i of it is pilot i */
@@ -70,8 +87,10 @@ struct aw_loop_config {
     uint32_t workload_count;              /* to begin with */
     uint32_t workloads_max;               /* slots; 0: as many as there are to begin with */
     uint32_t thread_count;                /* that learn; 0 and 1: the caller alone */
-    uint32_t learn_max;  /* rounds of one tick; 0: AW_LOOP_LEARN_MAX, or the threads */
-    int64_t deadline_us; /* of one call of the cluster */
+    enum aw_loop_learning learning;
+    uint32_t learn_after; /* ticks; 0: AW_LOOP_LEARN_LATER */
+    uint32_t learn_max;   /* rounds of one tick; 0: AW_LOOP_LEARN_MAX, or the threads */
+    int64_t deadline_us;  /* of one call of the cluster */
     const struct aw_loop_hooks *hooks; /* borrowed, no slot NULL; NULL: no desk */
     bool steadfast; /* a store that fails is lived with: nothing is changed until it is back */
     /* Times agents, for the watchdog's deadline; borrowed. NULL: they take no time, as where time
@@ -131,10 +150,28 @@ struct aw_pilot *aw_loop_pilot(struct aw_loop *loop, uint32_t workload);
 size_t aw_loop_bytes(const struct aw_loop *loop);
 const struct aw_loop_counts *aw_loop_counts(const struct aw_loop *loop);
 
-/* Everything that decides the future but the cluster and the store. */
+/* Everything that decides the future but the cluster and the store. Of a loop that learns at once:
+ * rounds that are under way are no part of it. */
 size_t aw_loop_state_bytes(const struct aw_loop *loop);
 void aw_loop_state_save(const struct aw_loop *loop, void *bytes);
 /* AW_ERR_FORMAT: not the state of a loop with these settings; free the loop then. */
 AW_NODISCARD enum aw_err aw_loop_state_load(struct aw_loop *loop, const void *bytes);
+
+/* The same for a later process: every workload by its name, under `place` (pilot_keep.h). */
+void aw_loop_keep(const struct aw_loop *loop, const char *place, struct aw_archive_writer *to);
+void aw_loop_keep_one(const struct aw_loop *loop, uint32_t workload, const char *place,
+                      struct aw_archive_writer *to);
+/* One workload that has just come. AW_ERR_NOMEM: nothing changed. */
+AW_NODISCARD enum aw_err aw_loop_recover_one(struct aw_loop *loop, uint32_t workload,
+                                             struct aw_archive *from, const char *place,
+                                             struct aw_pilot_found *ret_found,
+                                             struct aw_diag *diag);
+/* What was found of each workload; `text` lives until the call returns. */
+typedef void aw_loop_found(void *ctx, uint32_t workload, const struct aw_pilot_found *found);
+/* Before the first tick. `found` may be NULL. `ret_same`: every workload, and the loop itself, is
+ * as it was. AW_ERR_NOMEM: free the loop then. */
+AW_NODISCARD enum aw_err aw_loop_recover(struct aw_loop *loop, struct aw_archive *from,
+                                         const char *place, aw_loop_found *found, void *ctx,
+                                         bool *ret_same, struct aw_diag *diag);
 
 #endif

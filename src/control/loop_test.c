@@ -375,8 +375,9 @@ static void no_outcome(void *ctx, uint32_t workload, const struct aw_decision *d
 {
     (void)ctx, (void)workload, (void)decision, (void)err;
 }
-static void who_learned(void *ctx, uint32_t workload, enum aw_err err)
+static void who_learned(void *ctx, uint32_t workload, enum aw_err err, double took_s)
 {
+    (void)took_s;
     struct told *told = ctx;
     (void)err;
     if (told->count < 64)

@@ -233,18 +233,10 @@ static bool same_question(const struct aw_pilot_config *a, const struct aw_pilot
            a->lifecycle.bootstrap == b->lifecycle.bootstrap;
 }
 
-/* What the fallback of `old` remembers, if it is of the same kind; else it begins anew. */
-static enum aw_err hand_fallback(const struct aw_pilot *old, struct aw_pilot *pilot)
+bool aw__pilot_same_question(const struct aw_pilot *old, const struct aw_pilot *pilot)
 {
-    if (aw_fallback_state_bytes(old->fallback) != aw_fallback_state_bytes(pilot->fallback))
-        return AW_OK;
-    void *bytes = aw_alloc_new(pilot->alloc, aw_fallback_state_bytes(old->fallback), 1);
-    if (!bytes)
-        return AW_ERR_NOMEM;
-    aw_fallback_state_save(old->fallback, bytes);
-    (void)!aw_fallback_state_load(pilot->fallback, bytes);
-    aw_alloc_free(pilot->alloc, bytes);
-    return AW_OK;
+    return old->policy.ops == pilot->policy.ops && same_question(&old->config, &pilot->config) &&
+           old->policy.ops->fits(pilot->policy.self, old->policy.self);
 }
 
 enum aw_err aw__pilot_copy_policy(const struct aw_pilot *pilot, const struct aw_policy *from,
@@ -280,7 +272,7 @@ static enum aw_err hand_policy(const struct aw_pilot *old, struct aw_pilot *pilo
 
 /* The scores that stages were decided by say nothing of the new question; the policy is sought
  * again as soon as an episode has ended. */
-static void ask_anew(struct aw_pilot *pilot)
+void aw__pilot_ask_anew(struct aw_pilot *pilot)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
     aw_lifecycle_begin(&pilot->lifecycle, &memory->lifecycle, &memory->stay);
@@ -320,8 +312,8 @@ enum aw_err aw_pilot_new_after(const struct aw_pilot *old, const struct aw_pilot
     if (err)
         return err;
     bool same_policy = true;
-    err = hand_fallback(old, pilot);
-    err = err ? err : hand_policy(old, pilot, &same_policy);
+    aw_fallback_follow(pilot->fallback, old->fallback);
+    err = hand_policy(old, pilot, &same_policy);
     if (err) {
         aw_pilot_free(pilot);
         return aw_fail(diag, err, "no memory for workload %s", config->name);
@@ -335,7 +327,7 @@ enum aw_err aw_pilot_new_after(const struct aw_pilot *old, const struct aw_pilot
     pilot->moved = old->moved;
     pilot->canary_moved = old->canary_moved;
     if (!same)
-        ask_anew(pilot);
+        aw__pilot_ask_anew(pilot);
     if (old->config.slo.quantile != config->slo.quantile) /* of another latency than is asked for */
         aw_copy_begin(&pilot->memory.record);
     *ret_pilot = pilot;

@@ -193,7 +193,7 @@ AW_NODISCARD enum aw_err aw_pilot_new(const struct aw_pilot_config *config,
  * past of the workload (load, what its requests cost, peaks, restarts, kills) and its policy are
  * kept, and so are cool-downs and budgets of the guard. What no longer applies under the new config
  * is forgotten: scores and stage where objective, SLO or prices changed; the fallback's history
- * where its kind or replicas_max changed; a network of another shape; and the step in flight.
+ * where its kind or its window changed; a network of another shape; and the step in flight.
  * AW_ERR_CONFIG: another name, or settings that cannot work together. */
 AW_NODISCARD enum aw_err aw_pilot_new_after(const struct aw_pilot *old,
                                             const struct aw_pilot_config *config,
@@ -265,6 +265,10 @@ AW_NODISCARD enum aw_err aw_pilot_snapshot_load(struct aw_pilot *pilot, const vo
 
 /* An episode has ended, and there is something to learn from it. It stays so until learn. */
 bool aw_pilot_learn_due(const struct aw_pilot *pilot);
+/* Whether it learns from its episodes, which a store has, and not from its record alone. */
+bool aw_pilot_learns_episodes(const struct aw_pilot *pilot);
+/* A round that was under way is lost: it is due again. */
+void aw_pilot_learn_again(struct aw_pilot *pilot);
 /* Since it last learned, more steps missed the SLO than the budget has. */
 bool aw_pilot_misses(const struct aw_pilot *pilot);
 /* Before learn, from the thread that owns the store: makes the learner if needed, and fills it with

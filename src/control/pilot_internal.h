@@ -123,9 +123,16 @@ struct aw_pilot {
     const struct aw_alloc *alloc;
 };
 
+/* Of struct aw__pilot_memory, behind that of what its arrays are made of. */
+uint64_t aw__pilot_memory_layout(uint64_t hash);
 /* Of what a snapshot has beyond a state (aw_pilot_layout). */
 uint64_t aw__pilot_seen_layout(uint64_t hash);
 
+/* The task has changed, or the policy is lost: stages, scores and the watchdog begin again; the
+ * record of the workload stays. */
+void aw__pilot_ask_anew(struct aw_pilot *pilot);
+/* Whether what `old` has learned answers the question that `pilot` is asked. */
+bool aw__pilot_same_question(const struct aw_pilot *old, const struct aw_pilot *pilot);
 /* Whether it learns, and makes copies of the workload. */
 bool aw__pilot_makes_copies(const struct aw_pilot *pilot);
 /* The objective without the SLO, from what a store keeps: so that what is recalled from there is
@@ -191,6 +198,18 @@ void aw__pilot_canary_propose(struct aw_pilot *pilot, bool agent_acts, bool tria
 /* The guard has spoken: watches a policy in SHADOW, and fills in decision.canary. */
 void aw__pilot_canary_decided(struct aw_pilot *pilot, const struct aw__pilot_trial *trial,
                               const struct aw_guard_input *rails, int64_t now_us);
+
+/* --- pilot_learn.c: a round of learning, in its parts ----------------------------------------- */
+
+void aw__pilot_learn_begins(struct aw_pilot *pilot);
+/* `load` has room for AW__PILOT_SEARCH_MINUTES; `lesson` has the result, whether it failed or not.
+ */
+AW_NODISCARD enum aw_err aw__pilot_teach(struct aw_pilot *pilot, float *load,
+                                         const _Atomic bool *stop, struct aw_lesson *lesson,
+                                         struct aw_diag *diag);
+/* All that a lesson says but for its policies. */
+void aw__pilot_lesson_take(struct aw_pilot *pilot, const struct aw_lesson *lesson);
+void aw__pilot_learn_ends(struct aw_pilot *pilot, enum aw_err err);
 
 /* Whether the load of the last half hour is far from all that was seen before. */
 bool aw__pilot_load_jumped(const struct aw__pilot_memory *memory);

@@ -130,6 +130,7 @@ static const struct aw_policy_ops hold_ops = {
     .draw = hold_draw,
     .follow = aw_policy_follows_nothing,
     .adopt = hold_adopt,
+    .taught = hold_adopt,
     .fits = hold_fits,
     .changed = aw_policy_unchanged,
     .layout = hold_layout,

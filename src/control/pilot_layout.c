@@ -46,11 +46,16 @@ AW_LAYOUT(memory_layout, struct aw__pilot_memory, 0, AW_STATE_MEMORY(state.),
 AW_LAYOUT(bin_layout, struct aw_copy_bin, 0, cores, rate_per_s, weight, log_slo, log_p50, mean_us,
           throttled, requests_per_s, latency_rows);
 
+uint64_t aw__pilot_memory_layout(uint64_t hash)
+{
+    return memory_layout(bin_layout(hash));
+}
+
 uint64_t aw_pilot_layout(uint64_t hash)
 {
     for (uint32_t kind = 0; kind < AW_POLICY_KINDS; kind++)
         hash = aw_policy_ops_of(kind)->layout(hash);
-    return memory_layout(bin_layout(hash));
+    return aw__pilot_memory_layout(hash);
 }
 
 AW_LAYOUT(seen_layout, struct aw__pilot_seen, 7, AW_ENVELOPE(head.), SCORE(score.), gain, took_s,

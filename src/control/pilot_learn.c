@@ -21,6 +21,16 @@ bool aw_pilot_learn_due(const struct aw_pilot *pilot)
     return pilot->memory.learn_due && !aw_canary_busy(&pilot->memory.canary);
 }
 
+bool aw_pilot_learns_episodes(const struct aw_pilot *pilot)
+{
+    return pilot->teacher->from_record;
+}
+
+void aw_pilot_learn_again(struct aw_pilot *pilot)
+{
+    pilot->memory.learn_due = 1;
+}
+
 bool aw_pilot_misses(const struct aw_pilot *pilot)
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
@@ -151,7 +161,8 @@ static bool goes_on_trial(const struct aw_pilot *pilot)
 }
 
 /* `load` has room for AW__PILOT_SEARCH_MINUTES. */
-static void lesson_of(const struct aw_pilot *pilot, float *load, struct aw_lesson *ret)
+static void lesson_of(const struct aw_pilot *pilot, float *load, const _Atomic bool *stop,
+                      struct aw_lesson *ret)
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
     const struct aw_pilot_config *config = &pilot->config;
@@ -179,6 +190,7 @@ static void lesson_of(const struct aw_pilot *pilot, float *load, struct aw_lesso
                 .minutes_seen = memory->minute_count - memory->minute_first,
                 .seed = seed,
                 .slo_weight = config->slo_weight,
+                .stop = stop,
             },
         .state = &pilot->state.config,
         .action = &pilot->action.config,
@@ -211,7 +223,7 @@ static void lesson_of(const struct aw_pilot *pilot, float *load, struct aw_lesso
     memcpy(ret->task.amount, memory->reading.wanted, sizeof ret->task.amount);
 }
 
-static void take(struct aw_pilot *pilot, struct aw_lesson *lesson)
+void aw__pilot_lesson_take(struct aw_pilot *pilot, const struct aw_lesson *lesson)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
     memory->origin = lesson->origin;
@@ -220,6 +232,11 @@ static void take(struct aw_pilot *pilot, struct aw_lesson *lesson)
     memory->better_high = lesson->better_high;
     memory->anew = lesson->anew;
     pilot->learned = lesson->learned;
+}
+
+static void take(struct aw_pilot *pilot, struct aw_lesson *lesson)
+{
+    aw__pilot_lesson_take(pilot, lesson);
     if (lesson->trial.self)
         aw__pilot_try(pilot, &lesson->trial, &lesson->trial_origin, &lesson->candidate,
                       AW_CANARY_CAUSE_FOUND);
@@ -237,25 +254,40 @@ const struct aw_learned *aw_pilot_learned(const struct aw_pilot *pilot)
     return &pilot->learned;
 }
 
-enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *diag)
+void aw__pilot_learn_begins(struct aw_pilot *pilot)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
-    struct aw_lesson lesson;
-    float load[AW__PILOT_SEARCH_MINUTES];
     memory->learn_due = 0;
     if (!pilot->teacher->from_record) {
         memory->loaded = memory->missed = 0;
         search_later(memory, memory->rows - memory->rows_first);
     }
+}
+
+enum aw_err aw__pilot_teach(struct aw_pilot *pilot, float *load, const _Atomic bool *stop,
+                            struct aw_lesson *lesson, struct aw_diag *diag)
+{
     if (pilot->learner)
-        aw_learner_forget(pilot->learner, memory->episode - memory->learn_from);
-    lesson_of(pilot, load, &lesson);
-    const enum aw_err err = pilot->teacher->learn(&lesson, diag);
+        aw_learner_forget(pilot->learner, pilot->memory.episode - pilot->memory.learn_from);
+    lesson_of(pilot, load, stop, lesson);
+    return pilot->teacher->learn(lesson, diag);
+}
+
+void aw__pilot_learn_ends(struct aw_pilot *pilot, enum aw_err err)
+{
+    if (!pilot->teacher->from_record && err == AW_ERR_NODATA) /* the next episode may tell more */
+        search_later(&pilot->memory, 0);
+}
+
+enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *diag)
+{
+    struct aw_lesson lesson;
+    float load[AW__PILOT_SEARCH_MINUTES];
+    aw__pilot_learn_begins(pilot);
+    const enum aw_err err = aw__pilot_teach(pilot, load, NULL, &lesson, diag);
     take(pilot, &lesson);
-    if (!pilot->teacher->from_record) {
-        if (err == AW_ERR_NODATA) /* the next episode may tell more */
-            search_later(memory, 0);
+    aw__pilot_learn_ends(pilot, err);
+    if (!pilot->teacher->from_record)
         aw_pilot_put_away(pilot); /* what the model was shown: who searches is small */
-    }
     return err;
 }

@@ -83,6 +83,8 @@ static enum aw_err make_loop(struct aw_recommender *r, struct aw_diag *diag)
                                         .hooks = config->hooks  ? config->hooks
                                                  : config->desk ? aw_desk_hooks(config->desk)
                                                                 : NULL,
+                                        .learning = config->learns_beside ? AW_LOOP_LEARN_BESIDE
+                                                                          : AW_LOOP_LEARN_AT_ONCE,
                                         .steadfast = true,
                                         .clock = config->clock};
     err = aw_loop_new(&loop, r->alloc, &r->loop, diag);

@@ -78,6 +78,7 @@ struct aw_recommender_config {
     double speed; /* so many seconds of the loop's time pass in a real one; 0: 1 */
     uint32_t objects_max, pods_max;
     uint32_t thread_count; /* that learn; 0 and 1: the caller alone */
+    bool learns_beside;    /* rounds of learning run beside the ticks (control/loop.h) */
 };
 
 /* What it has done so far; for metrics. */

@@ -130,9 +130,9 @@ AW_NODISCARD enum aw_err aw__statuses_write(struct aw_recommender *r, struct aw_
 /* A missing file is nothing to remember; nor is one that cannot be read, which is logged.
  */
 void aw__memory_read(struct aw_recommender *r, const char *path);
-/* Gives a pilot back what it knew. AW_ERR_NOTFOUND: nothing is known of it, or by other settings.
- * AW_ERR_FORMAT: the pilot is to be thrown away. */
-AW_NODISCARD enum aw_err aw__memory_give(struct aw_recommender *r, struct aw_pilot *pilot);
+/* Gives the pilot in `slot` back what it knew, if anything. AW_ERR_NOMEM: it knows nothing. */
+AW_NODISCARD enum aw_err aw__memory_give(struct aw_recommender *r, uint32_t slot,
+                                         struct aw_diag *diag);
 void aw__memory_free(struct aw_recommender *r);
 
 #endif

@@ -462,12 +462,10 @@ static enum aw_err pilot_add(struct aw_recommender *r, struct aw__object *object
     enum aw_err err = aw_loop_add(r->loop, object->config, task, &slot, diag);
     if (err)
         return err;
-    err = aw__memory_give(r, aw_loop_pilot(r->loop, slot));
-    if (err == AW_ERR_FORMAT) { /* its bytes are of no use, and it is not either any more */
-        err = aw_loop_remove(r->loop, slot);
-        err = err ? err : aw_loop_add(r->loop, object->config, task, &slot, diag);
-        if (err)
-            return err;
+    if ((err = aw__memory_give(r, slot, diag))) {
+        const enum aw_err removed = aw_loop_remove(r->loop, slot);
+        AW_ASSERT(!removed);
+        return err;
     }
     /* the workload has lived on: what it was before we looked is not ours to change */
     aw_pilot_resume(aw_loop_pilot(r->loop, slot), NULL);

@@ -39,11 +39,12 @@ struct aw__daemon {
 
 /* The parts of aw_session_open, for a reload of the settings: a job of the config, beside a desk or
  * NULL; its state from the last save; a new desk; the two brought together; the load of real
- * processes from where the job is. */
+ * processes from where the job is; store and history, where there are other workloads. */
 AW_NODISCARD enum aw_err aw__session_job(struct aw_session *session, struct aw_desk *desk,
                                          struct aw_job **ret_job, struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw__session_reload(struct aw_session *session, struct aw_job *job,
                                             struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__session_resize(struct aw_session *session, struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw__session_steward(struct aw_session *session, struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw__session_attach(struct aw_session *session, struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw__session_load(struct aw_session *session, struct aw_diag *diag);

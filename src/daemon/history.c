@@ -23,6 +23,7 @@
 /* One block: everything that a save holds lies in it, one part after the other. */
 static void carve(struct aw_history *h, struct aw_carve *carve, bool plots)
 {
+    h->name = aw_carve_take(carve, h->count, sizeof *h->name);
     h->counts = aw_carve_take(carve, h->count, sizeof *h->counts);
     h->episodes_seen = aw_carve_take(carve, h->count, sizeof *h->episodes_seen);
     h->event = aw_carve_take(carve, AW_HISTORY_EVENTS_MAX, sizeof *h->event);
@@ -39,7 +40,8 @@ static void carve(struct aw_history *h, struct aw_carve *carve, bool plots)
 /* Nothing has happened yet. */
 static void begin(struct aw_history *h)
 {
-    memset(h->block, 0, h->block_bytes);
+    const size_t names = h->count * sizeof *h->name;
+    memset((char *)h->block + names, 0, h->block_bytes - names);
     h->steps = h->event_count = 0;
     h->stride = 1;
     h->points = 0;
@@ -67,6 +69,8 @@ enum aw_err aw_history_init(struct aw_history *h, const struct aw_daemon_config 
                        ask->count);
     struct aw_carve cutting = {.base = h->block};
     carve(h, &cutting, plots);
+    for (uint32_t i = 0; i < h->count; i++)
+        memcpy(h->name[i], ask->workload[i].pilot.name, sizeof h->name[i]);
     begin(h);
     return AW_OK;
 }
@@ -325,8 +329,10 @@ struct head {
     struct aw_envelope envelope; /* the owner is the step */
     uint64_t event_count;
     uint32_t stride, points;
+    uint32_t count, plots;
 };
-AW_LAYOUT(head_layout, struct head, 0, AW_ENVELOPE(envelope.), event_count, stride, points);
+AW_LAYOUT(head_layout, struct head, 0, AW_ENVELOPE(envelope.), event_count, stride, points, count,
+          plots);
 AW_LAYOUT(event_layout, struct aw_history_event, 0, at_us, workload, kind, from, to, text);
 AW_LAYOUT(point_layout, struct aw_history_point, 0, load, ready, wanted, cpu_cores, memory_gib,
           cpu_used, memory_used, p99_ms, cost_per_hour, missed, stage, actor, unused);
@@ -353,8 +359,11 @@ enum aw_err aw_history_save(const struct aw_history *h, const char *dir, struct 
     unsigned char *bytes = aw_alloc_new(NULL, size, 1);
     if (!bytes)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory to save %zu bytes", size);
-    const struct head head = {
-        .event_count = h->event_count, .stride = h->stride, .points = h->points};
+    const struct head head = {.event_count = h->event_count,
+                              .stride = h->stride,
+                              .points = h->points,
+                              .count = h->count,
+                              .plots = h->point != NULL};
     memcpy(bytes, &head, sizeof head);
     memcpy(bytes + sizeof head, h->block, h->block_bytes);
     enum aw_err err = aw_envelope_write(&format, h->steps, bytes, size,
@@ -375,29 +384,92 @@ static bool sound(const struct aw_history *h)
     return true;
 }
 
+/* A history of `bytes`, which stay the caller's. False: they cannot be one. */
+static bool view_of(void *bytes, size_t size, uint64_t steps, struct aw_history *ret)
+{
+    struct head head;
+    struct aw_carve sizing = {0}, cutting = {.base = (unsigned char *)bytes + sizeof head};
+    if (size < sizeof head)
+        return false;
+    memcpy(&head, bytes, sizeof head);
+    if (head.count == 0 || head.count > AW_SIM_WORKLOADS_MAX)
+        return false;
+    *ret = (struct aw_history){
+        .count = head.count,
+        .plotted = head.count < AW_HISTORY_PLOTTED_MAX ? head.count : AW_HISTORY_PLOTTED_MAX,
+        .steps = steps,
+        .stride = head.stride,
+        .points = head.points,
+        .event_count = head.event_count};
+    carve(ret, &sizing, head.plots);
+    if (sizing.used != size - sizeof head)
+        return false;
+    carve(ret, &cutting, head.plots);
+    return sound(ret);
+}
+
+static uint32_t index_of(const struct aw_history *h, const char *name, uint32_t first)
+{
+    for (uint32_t i = 0; i < h->count; i++) {
+        const uint32_t at = (first + i) % h->count;
+        if (strncmp(h->name[at], name, sizeof h->name[at]) == 0)
+            return at;
+    }
+    return UINT32_MAX;
+}
+
+/* What `old` has of each workload, under its name. */
+static void take_over(struct aw_history *h, const struct aw_history *old)
+{
+    const uint64_t events =
+        old->event_count < AW_HISTORY_EVENTS_MAX ? old->event_count : AW_HISTORY_EVENTS_MAX;
+    begin(h);
+    h->steps = old->steps;
+    h->stride = old->stride;
+    h->points = h->point && old->point ? old->points : 0;
+    for (uint32_t i = 0; i < h->count; i++) {
+        const uint32_t from = index_of(old, h->name[i], i);
+        if (from == UINT32_MAX)
+            continue;
+        h->counts[i] = old->counts[from];
+        h->episodes_seen[i] = old->episodes_seen[from];
+        if (h->episode && old->episode) {
+            h->episode_count[i] = old->episode_count[from];
+            h->episode_span[i] = old->episode_span[from];
+            h->episode_fill[i] = old->episode_fill[from];
+            memcpy(&h->episode[(size_t)i * AW_HISTORY_EPISODES_MAX],
+                   &old->episode[(size_t)from * AW_HISTORY_EPISODES_MAX],
+                   AW_HISTORY_EPISODES_MAX * sizeof *h->episode);
+        }
+        if (h->point && old->point && i < h->plotted && from < old->plotted)
+            memcpy(&h->point[(size_t)i * AW_HISTORY_POINTS_MAX],
+                   &old->point[(size_t)from * AW_HISTORY_POINTS_MAX],
+                   AW_HISTORY_POINTS_MAX * sizeof *h->point);
+    }
+    for (uint64_t n = old->event_count - events; n < old->event_count; n++) {
+        struct aw_history_event event = old->event[n % AW_HISTORY_EVENTS_MAX];
+        if (event.workload < old->count) {
+            event.workload = index_of(h, old->name[event.workload], event.workload);
+            if (event.workload == UINT32_MAX) /* it is gone */
+                continue;
+        }
+        h->event[h->event_count++ % AW_HISTORY_EVENTS_MAX] = event;
+    }
+}
+
 enum aw_err aw_history_load(struct aw_history *h, const char *dir, uint64_t steps,
                             struct aw_diag *diag)
 {
     char path[AW_FILE_PATH_MAX], aside[AW_FILE_PATH_MAX];
     void *bytes = NULL;
     size_t size = 0;
-    struct head head;
+    struct aw_history old;
     enum aw_err err = aw_envelope_read(&format, steps, path_of(dir, steps, path, sizeof path),
                                        BYTES_MAX, NULL, &bytes, &size, diag);
-    if (!err && size != sizeof head + h->block_bytes)
-        err = aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL, "not the history of this run");
-    if (!err) {
-        memcpy(&head, bytes, sizeof head);
-        memcpy(h->block, (char *)bytes + sizeof head, h->block_bytes);
-        h->steps = steps;
-        h->event_count = head.event_count;
-        h->stride = head.stride;
-        h->points = head.points;
-        if (!sound(h)) {
-            err = aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL, "figures out of range");
-            begin(h);
-        }
-    }
+    if (!err && !view_of(bytes, size, steps, &old))
+        err = aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL, "figures out of range");
+    if (!err)
+        take_over(h, &old);
     aw_alloc_free(NULL, bytes);
     (void)aw_envelope_set_aside(path, err, aside, sizeof aside); /* the run goes on without it */
     return err;

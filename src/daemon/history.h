@@ -72,6 +72,7 @@ struct aw_history {
     uint32_t *episode_span;             /* [count] episodes of a record */
     uint32_t *episode_fill;             /* [count] episodes in the last record */
     struct aw_history_episode *episode; /* [count][AW_HISTORY_EPISODES_MAX]; NULL: no plots */
+    char (*name)[AW_STORE_NAME_MAX];    /* [count] of the workloads */
     uint32_t *episodes_seen;            /* [count] */
     struct aw_history_counts *counts;   /* [count] */
     struct aw_history_event *event;     /* [AW_HISTORY_EVENTS_MAX] ring */
@@ -98,7 +99,9 @@ const struct aw_history_event *aw_history_event(const struct aw_history *history
  * of steps belongs to it. */
 AW_NODISCARD enum aw_err aw_history_save(const struct aw_history *history, const char *dir,
                                          struct aw_diag *diag);
-/* AW_ERR_NOTFOUND, AW_ERR_FORMAT: nothing changed, but a refused file is called .refused now. */
+/* Workloads are found by name: those that are new have no past, and of those that are gone nothing
+ * is told. AW_ERR_NOTFOUND, AW_ERR_FORMAT: nothing changed, but a refused file is called .refused
+ * now. */
 AW_NODISCARD enum aw_err aw_history_load(struct aw_history *history, const char *dir,
                                          uint64_t steps, struct aw_diag *diag);
 /* Removes those of other steps; UINT64_MAX: all. */

@@ -85,11 +85,66 @@ static void a_history_with_figures_out_of_range_is_refused(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
+/* Workloads that come and go: each has its own past, in another place perhaps. */
+static void what_happened_is_found_by_the_names_of_workloads(void **state)
+{
+    char dir[] = "/tmp/aware-history-XXXXXX", path[64];
+    static struct aw_job_workload before[3], after[3];
+    struct aw_history history, again;
+    struct aw_daemon_config config = {.workload = before, .count = 3, .step_s = 15};
+    const char *const names[2][3] = {{"one", "two", "three"}, {"three", "new", "one"}};
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    for (uint32_t i = 0; i < 3; i++) {
+        snprintf(before[i].pilot.name, sizeof before[i].pilot.name, "%s", names[0][i]);
+        snprintf(after[i].pilot.name, sizeof after[i].pilot.name, "%s", names[1][i]);
+    }
+    snprintf(config.state, sizeof config.state, "kept");
+    assert_ok(aw_history_init(&history, &config, NULL));
+    for (uint32_t n = 0; n < 5; n++)
+        for (uint32_t i = 0; i < 3; i++) {
+            const struct aw_decision decision = {.moved = n == 2};
+            const struct aw_job_view view = {0};
+            const struct aw_job_step step = {
+                .workload = i, .decision = &decision, .arrivals_per_s = 10 * (i + 1)};
+            aw_history_step(&history, &config, &step, &view);
+        }
+    history.counts[0].held = 7;
+    assert_ok(aw_history_save(&history, dir, NULL));
+    aw_history_deinit(&history);
+
+    config.workload = after;
+    assert_ok(aw_history_init(&again, &config, NULL));
+    assert_ok(aw_history_load(&again, dir, 5, NULL));
+    assert_int_equal(again.steps, 5);
+    assert_int_equal(again.counts[2].held, 7);
+    assert_int_equal(again.counts[2].decisions, 5);
+    assert_int_equal(again.counts[1].decisions, 0);
+    assert_true(again.point[0 * AW_HISTORY_POINTS_MAX + 4].load == 30);
+    assert_true(again.point[2 * AW_HISTORY_POINTS_MAX + 4].load == 10);
+    assert_true(again.point[1 * AW_HISTORY_POINTS_MAX + 4].load == 0);
+    assert_int_equal(again.event_count, 2); /* of the one that is gone nothing is told */
+    assert_int_equal(aw_history_event(&again, 0)->workload, 0);
+    assert_int_equal(aw_history_event(&again, 1)->workload, 2);
+    aw_history_deinit(&again);
+
+    config.count = 1; /* fewer */
+    assert_ok(aw_history_init(&again, &config, NULL));
+    assert_ok(aw_history_load(&again, dir, 5, NULL));
+    assert_true(again.point[4].load == 30);
+    assert_int_equal(again.event_count, 1);
+    aw_history_deinit(&again);
+    snprintf(path, sizeof path, "%s/history-5", dir);
+    unlink(path);
+    rmdir(dir);
+}
+
 AW_TEST_GROUP("history")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_run_that_lost_its_history_goes_on),
         cmocka_unit_test(a_history_with_figures_out_of_range_is_refused),
+        cmocka_unit_test(what_happened_is_found_by_the_names_of_workloads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

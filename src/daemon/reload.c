@@ -1,10 +1,11 @@
 /*
  * reload.c - SIGHUP: the files are read anew, and what they say is taken over.
  *
- * The new settings are tried first, on a job that is thrown away: files that are wrong, and
- * settings that the state of this run does not fit (other workloads, bounds, SLO, step, seed,
- * load), are refused as a whole. Then the state is saved, and taken up by a job with the new
- * settings. Real processes live on as they were started.
+ * The new settings are tried first, on a job that is thrown away: files that are wrong are refused
+ * as a whole. Then the state is saved, and taken up by a job with the new settings: workloads may
+ * come and go, and have other bounds, SLOs and prices; each finds what it has learned by its name.
+ * Real processes live on as they were started: which of them there are does not change before a
+ * restart.
  */
 #include "daemon/daemon_internal.h"
 
@@ -63,23 +64,43 @@ static const struct aw_job_workload *workload_of(const struct aw_daemon_config *
     return NULL;
 }
 
-/* Returns how many workloads differ. */
+/* Returns how many workloads differ, come or go. */
 static uint32_t tell_differences(struct aw__daemon *d, const struct aw_daemon_config *next)
 {
+    const struct aw_daemon_config *present = &d->kept.config;
     uint32_t changed = 0;
+    for (uint32_t i = 0; i < present->count; i++)
+        if (!workload_of(next, present->workload[i].pilot.name)) {
+            changed++;
+            aw_log_info(d->log, "workload gone: what it has learned is kept",
+                        AW_LOG_STR("workload", present->workload[i].pilot.name));
+        }
     for (uint32_t i = 0; i < next->count; i++) {
         const struct aw_job_workload *now = &next->workload[i];
         const struct aw_job_workload *before = workload_of(&d->kept.config, now->pilot.name);
         char buf[KEYS_SHOWN_MAX];
         struct aw_text text;
         aw_text_init(&text, buf, sizeof buf);
-        if (!before || differences(before, now, &text) == 0)
+        if (!before) {
+            changed++;
+            continue; /* told once its past has been looked for */
+        }
+        if (differences(before, now, &text) == 0)
             continue;
         changed++;
         aw_log_info(d->log, "settings changed", AW_LOG_STR("workload", now->pilot.name),
                     AW_LOG_STR("what", buf));
     }
     return changed;
+}
+
+/* In the same order. */
+static bool same_workloads(const struct aw_daemon_config *a, const struct aw_daemon_config *b)
+{
+    bool same = a->count == b->count;
+    for (uint32_t i = 0; same && i < a->count; i++)
+        same = strcmp(a->workload[i].pilot.name, b->workload[i].pilot.name) == 0;
+    return same;
 }
 
 /* --- the change ------------------------------------------------------------------------------- */
@@ -98,6 +119,10 @@ static enum aw_err try_settings(struct aw__daemon *d, const struct aw_daemon_con
     struct aw_job *job = NULL;
     if (strcmp(present.state, next->state) != 0 || strcmp(present.store, next->store) != 0)
         return aw_fail(diag, AW_ERR_CONFLICT, "state and store stay where they are");
+    if (s->local && !same_workloads(&present, next))
+        return aw_fail(diag, AW_ERR_CONFLICT,
+                       "real processes are started with the daemon: restart it to add or remove "
+                       "workloads; the others keep what they have learned");
     s->config = *next;
     enum aw_err err = aw__session_job(s, NULL, &job, diag);
     err = err ? err : aw__session_reload(s, job, diag);
@@ -122,10 +147,12 @@ static enum aw_err take_over(struct aw__daemon *d, struct aw_daemon_config *next
     aw_desk_free(s->desk);
     s->job = NULL;
     s->desk = NULL;
+    const bool others = !same_workloads(&s->config, next);
     aw_daemon_config_deinit(&s->config);
     s->config = *next;
     *next = (struct aw_daemon_config){0};
-    enum aw_err err = aw__session_steward(s, diag);
+    enum aw_err err = others ? aw__session_resize(s, diag) : AW_OK;
+    err = err ? err : aw__session_steward(s, diag);
     err = err ? err : aw__session_job(s, s->desk, &s->job, diag);
     err = err ? err : aw__session_reload(s, s->job, diag);
     if (err) { /* what has learned nothing is not saved over what has */

@@ -116,7 +116,33 @@ enum aw_err aw_session_save(struct aw_session *s, struct aw_diag *diag)
     return AW_OK;
 }
 
-/* A state that does not fit is an error with the way out. */
+/* What was found of a workload, where that is not what it was. */
+static void found_tell(void *ctx, uint32_t workload, const struct aw_pilot_found *found)
+{
+    const struct aw_session *s = ctx;
+    const char *name = aw_run_name(s->config.workload[workload].pilot.name);
+    switch (found->kind) {
+    case AW_PILOT_FOUND_SAME:
+        break;
+    case AW_PILOT_FOUND_NONE:
+        aw_log_info(s->log, "a new workload: it begins to learn", AW_LOG_STR("workload", name));
+        break;
+    case AW_PILOT_FOUND_KEPT:
+        aw_log_info(s->log, "resumed with changes", AW_LOG_STR("workload", name),
+                    AW_LOG_STR("what", found->text));
+        break;
+    case AW_PILOT_FOUND_ASKED_ANEW:
+        aw_log_warn(s->log, "this workload is judged anew, the others are not",
+                    AW_LOG_STR("workload", name), AW_LOG_STR("why", found->text));
+        break;
+    case AW_PILOT_FOUND_UNREADABLE:
+        aw_log_warn(s->log, "this workload learns again, the others do not",
+                    AW_LOG_STR("workload", name), AW_LOG_STR("why", found->text));
+        break;
+    }
+}
+
+/* A state that cannot be read at all is an error with the way out. */
 static enum aw_err resume(struct aw_session *s, struct aw_diag *diag)
 {
     char path[AW_FILE_PATH_MAX + 32], clock[AW_RUN_CLOCK_MAX];
@@ -127,7 +153,9 @@ static enum aw_err resume(struct aw_session *s, struct aw_diag *diag)
         aw_log_warn(s->log, "the reference model cannot be saved: this run keeps no state");
         return AW_OK;
     }
-    enum aw_err err = aw_job_load(s->job, state_path(s, STATE_FILE, path, sizeof path), &why);
+    const struct aw_job_recovery how = {.found = found_tell, .ctx = s};
+    enum aw_err err =
+        aw_job_recover(s->job, state_path(s, STATE_FILE, path, sizeof path), &how, &why);
     if (err == AW_ERR_NOTFOUND)
         return AW_OK;
     if (err)
@@ -186,6 +214,9 @@ enum aw_err aw__session_job(struct aw_session *s, struct aw_desk *desk, struct a
         .store = &s->store,
         .twin = ask->twin,
         .thread_count = ask->thread_count,
+        .learning = s->local      ? AW_LOOP_LEARN_BESIDE
+                    : ask->daemon ? AW_LOOP_LEARN_AFTER
+                                  : AW_LOOP_LEARN_AT_ONCE,
         .hooks = !desk       ? NULL
                  : s->timing ? aw_tick_timing_desk(s->timing, aw_desk_hooks(desk))
                              : aw_desk_hooks(desk),
@@ -368,5 +399,24 @@ void aw_session_close(struct aw_session *s)
 enum aw_err aw__session_reload(struct aw_session *s, struct aw_job *job, struct aw_diag *diag)
 {
     char path[AW_FILE_PATH_MAX + 32];
-    return aw_job_load(job, state_path(s, STATE_FILE, path, sizeof path), diag);
+    const struct aw_job_recovery how = {
+        .found = job == s->job ? found_tell : NULL, .ctx = s, .just_saved = true};
+    return aw_job_recover(job, state_path(s, STATE_FILE, path, sizeof path), &how, diag);
+}
+
+/* The store, and what is told of the past, are sized by the workloads. */
+enum aw_err aw__session_resize(struct aw_session *s, struct aw_diag *diag)
+{
+    struct aw_diag why;
+    aw_store_close(&s->store);
+    enum aw_err err = aw_daemon_store_open(&s->config, s->config.store, &s->store, diag);
+    const uint64_t steps = s->history.steps;
+    aw_history_deinit(&s->history);
+    err = err ? err : aw_history_init(&s->history, &s->config, diag);
+    if (!err && aw_history_load(&s->history, s->config.state, steps, &why)) {
+        aw_log_warn(s->log, "what happened before is not known: summary and plots begin now",
+                    AW_LOG_STR("why", why.text));
+        s->history.steps = steps;
+    }
+    return err;
 }

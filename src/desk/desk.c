@@ -421,8 +421,9 @@ static void desk_applied(void *ctx, uint32_t index, const struct aw_decision *de
 
 /* On the thread that ticks, outside of enter and leave: nothing here is written. What was learned
  * shows in the next decision, by its model. */
-static void desk_learned(void *ctx, uint32_t index, enum aw_err err)
+static void desk_learned(void *ctx, uint32_t index, enum aw_err err, double took_s)
 {
+    (void)took_s;
     (void)ctx;
     (void)index;
     (void)err;

@@ -171,8 +171,9 @@ static inline void aw_bench_applied(void *ctx, uint32_t workload, const struct a
     (void)ctx, (void)workload, (void)d, (void)err;
 }
 
-static inline void aw_bench_learned(void *ctx, uint32_t workload, enum aw_err err)
+static inline void aw_bench_learned(void *ctx, uint32_t workload, enum aw_err err, double took_s)
 {
+    (void)took_s;
     (void)ctx, (void)workload, (void)err;
 }
 

@@ -331,6 +331,23 @@ static uint64_t owner_of(const struct aw_fallback *policy)
     return aw_hash_bytes(AW_HASH_BEGIN, whose, sizeof whose);
 }
 
+void aw_fallback_follow(struct aw_fallback *policy, const struct aw_fallback *other)
+{
+    const struct aw_fallback_settings *a = &policy->settings, *b = &other->settings;
+    if (a->kind != b->kind || policy->state_bytes != other->state_bytes ||
+        policy->recommendation_max != other->recommendation_max ||
+        (aw__fallback_has_hpa(a->kind) &&
+         (a->hpa_down_window != b->hpa_down_window || a->hpa_period != b->hpa_period)))
+        return;
+    const uint64_t tracks = other->state->track_count;
+    aw__fallback_track_room(policy, tracks < UINT32_MAX ? (uint32_t)tracks : UINT32_MAX);
+    memcpy(policy->state, other->state, policy->state_bytes);
+    const uint64_t kept = tracks < policy->track_room ? tracks : policy->track_room;
+    policy->state->track_count = kept;
+    if (kept > 0)
+        memcpy(policy->track, other->track, kept * sizeof *policy->track);
+}
+
 /* Tracks that there is no room for are saved as ones that nobody has: states have one length. */
 static size_t track_bytes(const struct aw_fallback *policy)
 {

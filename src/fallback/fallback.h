@@ -163,6 +163,10 @@ size_t aw_fallback_bytes(const struct aw_fallback *policy);
 void aw_fallback_decide(struct aw_fallback *policy, const struct aw_sample *sample, int64_t now_us,
                         struct aw_plan *ret_plan, struct aw_fallback_reason *ret_reason);
 
+/* Goes on from what `other` remembers, within its own bounds. Where they are of another kind, or
+ * remember for another time, nothing changes. */
+void aw_fallback_follow(struct aw_fallback *policy, const struct aw_fallback *other);
+
 /* Everything that outlives a decision, in an envelope (base/envelope.h). How many bytes depends on
  * the kind, the most replicas, and window and period of the HPA. */
 size_t aw_fallback_state_bytes(const struct aw_fallback *policy);

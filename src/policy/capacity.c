@@ -226,6 +226,18 @@ static void capacity_adopt(void *self, const void *other)
     trims_keep(&capacity->memory.lived, &from->lived);
 }
 
+/* As the teacher does it (rehearsal/capacity_teacher.c). */
+static void capacity_taught(void *self, const void *taught)
+{
+    struct aw_capacity *capacity = self;
+    const struct aw_capacity_memory *from = &((const struct aw_capacity *)taught)->memory;
+    capacity->memory.rehearsed_load = from->rehearsed_load;
+    if (from->id == capacity->memory.id)
+        return;
+    aw_capacity_set(capacity, &from->rule, from->id);
+    aw_capacity_rule_changed(&capacity->memory.lived);
+}
+
 static bool capacity_fits(const void *self, const void *other)
 {
     (void)self;
@@ -319,6 +331,7 @@ const struct aw_policy_ops aw_capacity_ops = {
     .draw = capacity_draw,
     .follow = capacity_follow,
     .adopt = capacity_adopt,
+    .taught = capacity_taught,
     .fits = capacity_fits,
     .changed = capacity_changed,
     .layout = capacity_layout,

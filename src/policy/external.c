@@ -145,6 +145,7 @@ const struct aw_policy_ops aw_external_ops = {
     .draw = outside_draw,
     .follow = aw_policy_follows_nothing,
     .adopt = outside_adopt,
+    .taught = outside_adopt,
     .fits = outside_fits,
     .changed = aw_policy_unchanged,
     .layout = outside_layout,

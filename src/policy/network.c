@@ -207,6 +207,7 @@ const struct aw_policy_ops aw_network_ops = {
     .draw = network_draw,
     .follow = aw_policy_follows_nothing,
     .adopt = network_adopt,
+    .taught = network_adopt,
     .fits = network_fits,
     .changed = aw_policy_unchanged,
     .layout = network_layout,

@@ -108,6 +108,9 @@ struct aw_policy_ops {
     /* Becomes what `other`, of the same shape, has learned; what it has seen of the workload
      * stays. */
     void (*adopt)(void *self, const void *other);
+    /* A teacher has changed `taught`, which was a copy of this policy when the lesson began: the
+     * same is done to this one. What it has seen of the workload since then stays. */
+    void (*taught)(void *self, const void *taught);
     /* Whether `other` is of the same shape. */
     bool (*fits)(const void *self, const void *other);
     /* The workload changed: another load, or other requests. */

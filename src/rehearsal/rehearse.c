@@ -320,9 +320,10 @@ static enum aw_err play_copy(struct aw_rehearsal *r, uint32_t which, const struc
 static enum aw_err play(struct aw_rehearsal *r, const struct player *player, uint64_t seed,
                         struct aw_rehearsed *ret)
 {
+    const _Atomic bool *stop = r->config.stop;
     enum aw_err err = AW_OK;
     for (uint32_t i = 0; !err && i < r->count; i++)
-        err = play_copy(r, i, player, seed, &ret[i]);
+        err = stop && *stop ? AW_ERR_INTERRUPTED : play_copy(r, i, player, seed, &ret[i]);
     return err;
 }
 

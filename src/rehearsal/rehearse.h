@@ -58,6 +58,8 @@ struct aw_rehearse_config {
     uint32_t minutes_seen; /* in all: how well its load is known */
     uint64_t seed;
     double slo_weight; /* of the paper's reward */
+    /* True: plays give up, with AW_ERR_INTERRUPTED. Any thread writes it; NULL: they never do. */
+    const _Atomic bool *stop;
 };
 
 /* The result of a policy on one copy. */

@@ -1,55 +1,15 @@
 /* job.c - the loop on a cluster, or on two simulated ones in lockstep, and what happened. */
-#include "simulation/job.h"
+#include "simulation/job_internal.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/envelope.h"
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/units.h"
 #include "simulation/simulate.h"
 
-#define STATE_BYTES_MAX ((size_t)1 << 30)
-#define DEADLINE_US     1000000 /* of one call of a cluster that is not simulated */
-
-/* The totals of one workload. No padding: it is part of a save. */
-struct account {
-    struct aw_totals total[AW_JOB_WORLDS];
-    struct aw_totals stage[AW_JOB_WORLDS][AW_STAGE_COUNT];
-    struct aw_totals before_serving[AW_JOB_WORLDS];
-    struct aw_totals recent[AW_JOB_WORLDS];
-    struct aw_totals episode[AW_JOB_WORLDS]; /* so far */
-    int64_t serving_us;
-    uint32_t episodes, transitions;
-    int64_t at_us;
-    struct aw_plan asked;
-    struct aw_replica_track track[AW_JOB_WORLDS];
-};
-
-struct world {
-    struct aw_sim *sim; /* NULL: the cluster is the caller's */
-    struct aw_cluster cluster;
-    struct aw_loop *loop;
-};
-
-struct aw_job {
-    uint32_t count, worlds, fault_count;
-    struct aw_job_workload *workload; /* [count] */
-    struct aw_objective *objective;   /* [count] */
-    struct account *account;          /* [count] */
-    struct aw_profile_fault *fault;   /* [fault_count] */
-    struct world world[AW_JOB_WORLDS];
-    struct aw_sim_settings sim;
-    uint64_t steps;
-    uint64_t settings_hash;
-    int64_t step_us;
-    double step_s; /* real on a cluster of the caller's */
-    bool simulated;
-    bool under_way; /* a step is, on a cluster of the caller's */
-    const struct aw_alloc *alloc;
-};
+#define DEADLINE_US 1000000 /* of one call of a cluster that is not simulated */
 
 /* --- made and ended --------------------------------------------------------------------------- */
 
@@ -79,10 +39,24 @@ static uint64_t settings_hash(const struct aw_job_config *config)
     return h;
 }
 
+struct aw_sim_workload aw__job_placed(const struct aw_job *job, uint32_t i,
+                                      const struct aw_plan *start)
+{
+    const struct aw_job_workload *workload = &job->workload[i];
+    return (struct aw_sim_workload){
+        .app = workload->app,
+        .load = workload->load,
+        .replicas = start->replicas,
+        .replicas_max = workload->pilot.bounds.replicas_max,
+        .cpu_millicores = start->cpu_millicores,
+        .memory_bytes = start->memory_bytes,
+    };
+}
+
 static enum aw_err make_world(struct aw_job *job, const struct aw_job_config *config,
                               enum aw_job_world which, struct aw_diag *diag)
 {
-    struct world *world = &job->world[which];
+    struct aw__job_world *world = &job->world[which];
     struct aw_pilot_config *pilots = aw_alloc_new(job->alloc, job->count, sizeof *pilots);
     struct aw_fallback_task *tasks = aw_alloc_new(job->alloc, job->count, sizeof *tasks);
     enum aw_err err = AW_OK;
@@ -101,14 +75,8 @@ static enum aw_err make_world(struct aw_job *job, const struct aw_job_config *co
             pilots[i].relief.enabled = false;
         }
         tasks[i] = workload->task;
-        const struct aw_sim_workload placed = {
-            .app = workload->app,
-            .load = workload->load,
-            .replicas = workload->task.replicas,
-            .replicas_max = workload->pilot.bounds.replicas_max,
-            .cpu_millicores = workload->task.cpu_millicores,
-            .memory_bytes = workload->task.memory_bytes,
-        };
+        const struct aw_plan start = aw_plan_of(workload->task.amount);
+        const struct aw_sim_workload placed = aw__job_placed(job, i, &start);
         uint32_t index;
         if (job->simulated)
             err = aw_sim_add(world->sim, &placed, &index, diag);
@@ -123,6 +91,8 @@ static enum aw_err make_world(struct aw_job *job, const struct aw_job_config *co
                                  .tasks = tasks,
                                  .workload_count = job->count,
                                  .thread_count = which == AW_JOB_AWARE ? config->thread_count : 1,
+                                 .learning = which == AW_JOB_AWARE ? config->learning
+                                                                   : AW_LOOP_LEARN_AT_ONCE,
                                  .deadline_us = job->simulated ? INT64_MAX : DEADLINE_US,
                                  .hooks = which == AW_JOB_AWARE ? config->hooks : NULL,
                                  .steadfast = config->steadfast,
@@ -165,6 +135,7 @@ enum aw_err aw_job_new(const struct aw_job_config *config, const struct aw_alloc
     job->sim = config->sim;
     job->step_us = (int64_t)llround(config->workloads[0].pilot.step_s * 1e6);
     job->step_s = job->simulated ? 1e-6 * (double)job->step_us : config->seconds_per_step;
+    job->seed = config->seed;
     job->settings_hash = settings_hash(config);
     job->workload = aw_alloc_new(alloc, job->count, sizeof *job->workload);
     job->objective = aw_alloc_new(alloc, job->count, sizeof *job->objective);
@@ -202,6 +173,7 @@ void aw_job_free(struct aw_job *job)
         aw_loop_free(job->world[w].loop);
         aw_sim_free(job->world[w].sim);
     }
+    aw_archive_close(&job->left);
     aw_alloc_free(job->alloc, job->fault);
     aw_alloc_free(job->alloc, job->account);
     aw_alloc_free(job->alloc, job->objective);
@@ -211,36 +183,57 @@ void aw_job_free(struct aw_job *job)
 
 /* --- a step ----------------------------------------------------------------------------------- */
 
+static void disturb_one(const struct aw_job *job, const struct aw__job_world *world, uint32_t i,
+                        int64_t now)
+{
+    struct aw_effect effect;
+    aw_schedule_effect(&job->workload[i].scenarios, now, &effect);
+    const struct aw_sim_disturbance disturbance = {
+        .payload = effect.payload,
+        .families = effect.families,
+        .cpu_slowdown = effect.cpu_slowdown,
+        .io_slowdown = effect.io_slowdown,
+        .load_factor = effect.load_factor,
+        .memory_leak_mib = effect.memory_leak_mib,
+    };
+    aw_sim_disturb(world->sim, i, &disturbance);
+}
+
+static void fail_one(const struct aw__job_world *world, const struct aw_profile_fault *fault,
+                     int64_t until)
+{
+    if (fault->kind == AW_PROFILE_FAULT_NODE)
+        aw_sim_fail_node(world->sim, fault->node, until);
+    else if (fault->kind == AW_PROFILE_FAULT_METRICS)
+        aw_sim_fail_metrics(world->sim, until);
+    else
+        aw_sim_fail_api(world->sim, until);
+}
+
 /* Brings on what begins or ends at this step. */
-static void disturb(const struct aw_job *job, const struct world *world, int64_t now)
+static void disturb(const struct aw_job *job, const struct aw__job_world *world, int64_t now)
 {
     for (uint32_t i = 0; i < job->count; i++) {
         const struct aw_schedule *schedule = &job->workload[i].scenarios;
-        if (schedule->count == 0 || aw_schedule_next(schedule, now - job->step_us) > now)
-            continue;
-        struct aw_effect effect;
-        aw_schedule_effect(schedule, now, &effect);
-        const struct aw_sim_disturbance disturbance = {
-            .payload = effect.payload,
-            .families = effect.families,
-            .cpu_slowdown = effect.cpu_slowdown,
-            .io_slowdown = effect.io_slowdown,
-            .load_factor = effect.load_factor,
-            .memory_leak_mib = effect.memory_leak_mib,
-        };
-        aw_sim_disturb(world->sim, i, &disturbance);
+        if (schedule->count > 0 && aw_schedule_next(schedule, now - job->step_us) <= now)
+            disturb_one(job, world, i, now);
     }
     for (uint32_t f = 0; f < job->fault_count; f++) {
         const struct aw_profile_fault *fault = &job->fault[f];
-        if (fault->at_us > now || fault->at_us <= now - job->step_us)
-            continue;
-        const int64_t until = now + fault->duration_us;
-        if (fault->kind == AW_PROFILE_FAULT_NODE)
-            aw_sim_fail_node(world->sim, fault->node, until);
-        else if (fault->kind == AW_PROFILE_FAULT_METRICS)
-            aw_sim_fail_metrics(world->sim, until);
-        else
-            aw_sim_fail_api(world->sim, until);
+        if (fault->at_us <= now && fault->at_us > now - job->step_us)
+            fail_one(world, fault, now + fault->duration_us);
+    }
+}
+
+void aw__job_disturb_again(const struct aw_job *job, const struct aw__job_world *world, int64_t now)
+{
+    for (uint32_t i = 0; i < job->count; i++)
+        if (job->workload[i].scenarios.count > 0)
+            disturb_one(job, world, i, now);
+    for (uint32_t f = 0; f < job->fault_count; f++) {
+        const struct aw_profile_fault *fault = &job->fault[f];
+        if (fault->at_us < now && fault->at_us + fault->duration_us > now)
+            fail_one(world, fault, fault->at_us + fault->duration_us);
     }
 }
 
@@ -359,7 +352,7 @@ static void measured(const struct aw_job *job, const struct aw_decision *decisio
 
 static void account_for(struct aw_job *job, uint32_t i, struct aw_job_step *step)
 {
-    struct account *account = &job->account[i];
+    struct aw__job_account *account = &job->account[i];
     const struct aw_decision *decision = step->decision;
     if (decision->moved) {
         account->transitions++;
@@ -398,13 +391,19 @@ static void account_for(struct aw_job *job, uint32_t i, struct aw_job_step *step
 }
 
 /* What the cluster has been asked for by now: a plan that was not carried out has not. */
-static void asked(struct account *account, const struct aw_decision *decision)
+static void asked(struct aw_job *job, uint32_t i)
 {
-    account->at_us = decision->at_us;
-    if (decision->guard.plan.set && !decision->applied)
-        return;
-    account->asked = decision->guard.plan;
-    account->asked.set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY;
+    struct aw__job_account *account = &job->account[i];
+    for (uint32_t w = 0; w < job->worlds; w++) {
+        const struct aw_decision *decision =
+            aw_pilot_decision(aw_loop_pilot(job->world[w].loop, i));
+        if (w == AW_JOB_AWARE)
+            account->at_us = decision->at_us;
+        if (decision->guard.plan.set && !decision->applied)
+            continue;
+        account->asked[w] = decision->guard.plan;
+        account->asked[w].set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY;
+    }
 }
 
 enum aw_err aw_job_step(struct aw_job *job, aw_job_sink *sink, void *ctx, struct aw_diag *diag)
@@ -413,7 +412,7 @@ enum aw_err aw_job_step(struct aw_job *job, aw_job_sink *sink, void *ctx, struct
     const bool ends = job->simulated || job->under_way;
     enum aw_err err = AW_OK;
     for (uint32_t w = 0; !err && w < job->worlds; w++) {
-        const struct world *world = &job->world[w];
+        const struct aw__job_world *world = &job->world[w];
         if (job->simulated)
             disturb(job, world, at_us);
         err = aw_loop_tick(world->loop, NULL, NULL, diag);
@@ -433,7 +432,7 @@ enum aw_err aw_job_step(struct aw_job *job, aw_job_sink *sink, void *ctx, struct
             .decision = aw_pilot_decision(pilot),
             .sample = job->simulated ? NULL : aw_pilot_sample(pilot),
         };
-        asked(&job->account[i], step.decision);
+        asked(job, i);
         if (!ends)
             continue;
         account_for(job, i, &step);
@@ -480,7 +479,7 @@ int64_t aw_job_now_us(const struct aw_job *job)
 
 int64_t aw_job_lived_us(const struct aw_job *job)
 {
-    return (int64_t)job->steps * job->step_us;
+    return job->before_us + (int64_t)job->steps * job->step_us;
 }
 
 uint64_t aw_job_steps(const struct aw_job *job)
@@ -491,7 +490,7 @@ uint64_t aw_job_steps(const struct aw_job *job)
 void aw_job_view(const struct aw_job *job, uint32_t i, struct aw_job_view *ret)
 {
     AW_ASSERT(i < job->count);
-    const struct account *account = &job->account[i];
+    const struct aw__job_account *account = &job->account[i];
     const struct aw_pilot *pilot = aw_loop_pilot(job->world[AW_JOB_AWARE].loop, i);
     *ret = (struct aw_job_view){.name = job->workload[i].pilot.name,
                                 .pilot = pilot,
@@ -499,7 +498,7 @@ void aw_job_view(const struct aw_job *job, uint32_t i, struct aw_job_view *ret)
                                 .episodes = account->episodes,
                                 .transitions = account->transitions,
                                 .serving_us = account->serving_us,
-                                .asked = account->asked,
+                                .asked = account->asked[AW_JOB_AWARE],
                                 .at_us = account->at_us};
     memcpy(ret->total, account->total, sizeof ret->total);
     memcpy(ret->stage, account->stage, sizeof ret->stage);
@@ -515,105 +514,6 @@ const struct aw_loop_counts *aw_job_counts(const struct aw_job *job)
 struct aw_loop *aw_job_loop(struct aw_job *job)
 {
     return job->world[AW_JOB_AWARE].loop;
-}
-
-/* --- bytes ------------------------------------------------------------------------------------ */
-
-struct head {
-    struct aw_envelope envelope; /* of whom: settings */
-    uint64_t steps;
-};
-AW_LAYOUT(head_layout, struct head, 0, AW_ENVELOPE(envelope.), steps);
-AW_LAYOUT(account_layout, struct account, 0, total, stage, before_serving, recent, episode,
-          serving_us, episodes, transitions, at_us, asked.set, asked.replicas, asked.cpu_millicores,
-          asked.memory_bytes, track);
-AW_LAYOUT(track_layout, struct aw_replica_track, 0, replicas, unused, more_us, fewer_us);
-AW_LAYOUT(totals_layout, struct aw_totals, 0, steps, violations, agent_steps, cost, reward,
-          cpu_utilisation, memory_utilisation, requests, failed, core_s, gib_s, replica_s,
-          oom_kills, restarts, replica_changes, reversals_down, reversals_up);
-static struct aw_format format = {
-    .kind = "job",
-    .what = "the state of a run",
-    .version = 1,
-    .layout = {head_layout, account_layout, track_layout, totals_layout, aw_sim_layout}};
-
-static size_t sim_bytes(const struct world *world)
-{
-    return world->sim ? aw_sim_state_bytes(world->sim) : 0;
-}
-
-static size_t state_bytes(const struct aw_job *job)
-{
-    size_t bytes = sizeof(struct head) + job->count * sizeof *job->account;
-    for (uint32_t w = 0; w < job->worlds; w++)
-        bytes += aw_loop_state_bytes(job->world[w].loop) + sim_bytes(&job->world[w]);
-    return bytes;
-}
-
-enum aw_err aw_job_save(const struct aw_job *job, const char *path, struct aw_diag *diag)
-{
-    if (job->simulated && job->sim.model != AW_SIM_FAST)
-        return aw_fail(diag, AW_ERR_UNSUPPORTED, "only the fast model can be saved");
-    const size_t size = state_bytes(job);
-    unsigned char *bytes = aw_alloc_new(job->alloc, size, 1);
-    if (!bytes)
-        return aw_fail(diag, AW_ERR_NOMEM, "no memory to save %zu bytes", size);
-    unsigned char *to = bytes + sizeof(struct head);
-    memcpy(bytes, &(struct head){.steps = job->steps}, sizeof(struct head));
-    memcpy(to, job->account, job->count * sizeof *job->account);
-    to += job->count * sizeof *job->account;
-    for (uint32_t w = 0; w < job->worlds; w++) {
-        aw_loop_state_save(job->world[w].loop, to);
-        to += aw_loop_state_bytes(job->world[w].loop);
-        if (job->simulated)
-            aw_sim_state_save(job->world[w].sim, to);
-        to += sim_bytes(&job->world[w]);
-    }
-    enum aw_err err = aw_envelope_write(&format, job->settings_hash, bytes, size, path, diag);
-    aw_alloc_free(job->alloc, bytes);
-    return err;
-}
-
-static enum aw_err take(struct aw_job *job, const unsigned char *from, const char *path,
-                        struct aw_diag *diag)
-{
-    struct head head;
-    memcpy(&head, from, sizeof head);
-    from += sizeof head;
-    memcpy(job->account, from, job->count * sizeof *job->account);
-    from += job->count * sizeof *job->account;
-    for (uint32_t w = 0; w < job->worlds; w++) {
-        enum aw_err err = aw_loop_state_load(job->world[w].loop, from);
-        from += aw_loop_state_bytes(job->world[w].loop);
-        if (!err && job->simulated)
-            err = aw_sim_state_load(job->world[w].sim, from);
-        from += sim_bytes(&job->world[w]);
-        if (err)
-            return aw_fail_at(diag, err, path, 0, 0, NULL,
-                              "what workloads remember was made by another build of aware");
-    }
-    job->steps = head.steps;
-    job->under_way = false;
-    if (!job->simulated)
-        aw_loop_resume(job->world[AW_JOB_AWARE].loop);
-    return AW_OK;
-}
-
-enum aw_err aw_job_load(struct aw_job *job, const char *path, struct aw_diag *diag)
-{
-    void *bytes = NULL;
-    size_t size = 0;
-    enum aw_err err = aw_envelope_read(&format, job->settings_hash, path, STATE_BYTES_MAX,
-                                       job->alloc, &bytes, &size, diag);
-    if (err)
-        return err;
-    err = size == state_bytes(job)
-              ? take(job, bytes, path, diag)
-              : aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL,
-                           "the state of a run with other settings: expected %zu bytes, found %zu",
-                           state_bytes(job), size);
-    aw_alloc_free(job->alloc, bytes);
-    return err;
 }
 
 /* --- what users wrote ------------------------------------------------------------------------- */

@@ -48,6 +48,7 @@ struct aw_job_config {
     struct aw_store *store; /* borrowed; NULL: none */
     bool twin;              /* simulated alone */
     uint32_t thread_count;
+    enum aw_loop_learning learning;     /* of AWARE's world */
     const struct aw_loop_hooks *hooks;  /* of AWARE's world; borrowed; NULL: none */
     bool steadfast;                     /* see aw_loop_config */
     struct aw_agent_exchange *exchange; /* the same, of AWARE's world */
@@ -142,8 +143,18 @@ struct aw_loop *aw_job_loop(struct aw_job *job);
 /* One file, replaced atomically. Of simulations only with the fast model: AW_ERR_UNSUPPORTED. */
 AW_NODISCARD enum aw_err aw_job_save(const struct aw_job *job, const char *path,
                                      struct aw_diag *diag);
-/* AW_ERR_FORMAT: damaged, of another version, or of a job with other settings. After a failure the
- * job is to be thrown away. AW_ERR_NOTFOUND: no such file; the job is as it was. */
+/* Goes on from a save, of the same build or of another one, with the same settings or with others
+ * (job_keep.c). AW_ERR_FORMAT: not a save at all, or of a program whose files this one cannot read.
+ * After a failure the job is to be thrown away. AW_ERR_NOTFOUND: no such file; the job is as it
+ * was. */
+struct aw_job_recovery {
+    aw_loop_found *found; /* hears what was found of each workload; may be NULL */
+    void *ctx;
+    bool just_saved; /* the store has no steps behind the save */
+};
+AW_NODISCARD enum aw_err aw_job_recover(struct aw_job *job, const char *path,
+                                        const struct aw_job_recovery *how, struct aw_diag *diag);
+/* The same, for who does not ask. */
 AW_NODISCARD enum aw_err aw_job_load(struct aw_job *job, const char *path, struct aw_diag *diag);
 
 /* What users wrote, as workloads of a job. `loads` has room for set->profile_count; the caller

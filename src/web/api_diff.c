@@ -236,6 +236,7 @@ enum aw_err aw__api_post_diff(struct aw__api_call *call, struct aw_diag *diag)
     if (!err)
         find_removed(call->api, &set, &d);
     const bool moved = json_array_size(d.added) > 0 || json_array_size(d.removed) > 0;
+    const bool local = strcmp(call->api->config.cluster, "local") == 0;
     const bool any = moved || json_array_size(d.changed) > 0;
     call->body = json_object();
     aw__json_set(call->body, "added", d.added, &d.ok);
@@ -243,10 +244,12 @@ enum aw_err aw__api_post_diff(struct aw__api_call *call, struct aw_diag *diag)
     aw__json_set(call->body, "changed", d.changed, &d.ok);
     aw__json_set(call->body, "unchanged", json_integer(d.unchanged), &d.ok);
     aw__json_set(call->body, "reload",
-                 json_string(!any    ? "nothing would change"
-                             : moved ? "workloads come and go with a new run, not with a reload"
-                                     : "SIGHUP takes these over, but for bounds, SLO, step, seed "
-                                       "and kind of fallback: those begin a new run"),
+                 json_string(!any             ? "nothing would change"
+                             : moved && local ? "real processes come and go with a restart: the "
+                                                "other workloads keep what they have learned"
+                                              : "SIGHUP takes these over; a workload whose SLO, "
+                                                "budget, prices or step change is judged anew, and "
+                                                "the others lose nothing"),
                  &d.ok);
     aw_alloc_free(NULL, config);
     aw_profile_set_deinit(&set);

@@ -1,6 +1,8 @@
 /* tick_timing.c - a desk that looks at the clock. */
 #include "web/tick_timing.h"
 
+#include <math.h>
+
 /* From a tick of five workloads to one of ten thousand; learning takes seconds to minutes. */
 static const double tick_bounds[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
                                      0.1,    0.25,  0.5,    1,     2.5,  5,     15};
@@ -67,10 +69,12 @@ static void applied(void *ctx, uint32_t workload, const struct aw_decision *deci
     }
 }
 
-static void learned(void *ctx, uint32_t workload, enum aw_err err)
+static void learned(void *ctx, uint32_t workload, enum aw_err err, double took_s)
 {
     struct aw_tick_timing *timing = ctx;
-    if (!timing->learned) /* rounds run side by side: the first to be told ends them all */
+    if (!isnan(took_s))
+        add(timing, &timing->learn, (int64_t)(1e6 * took_s));
+    else if (!timing->learned) /* rounds run side by side: the first to be told ends them all */
         add(timing, &timing->learn, aw_clock_monotonic_us(timing->clock) - timing->left_us);
     timing->learned = true;
     pthread_mutex_lock(&timing->lock);
@@ -78,7 +82,7 @@ static void learned(void *ctx, uint32_t workload, enum aw_err err)
     timing->rounds_without_data += err == AW_ERR_NODATA;
     timing->rounds_failed += err != AW_OK && err != AW_ERR_NODATA;
     pthread_mutex_unlock(&timing->lock);
-    timing->inner->learned(timing->inner->ctx, workload, err);
+    timing->inner->learned(timing->inner->ctx, workload, err, took_s);
 }
 
 enum aw_err aw_tick_timing_init(struct aw_tick_timing *timing, const struct aw_clock *clock)

@@ -1,6 +1,8 @@
 /* tick_timing_test.c - a desk that measures hands everything on and counts what it took. */
 #include "web/tick_timing.h"
 
+#include <math.h>
+
 #include "base/testing.h"
 
 #include <string.h>
@@ -58,8 +60,9 @@ static void applied(void *ctx, uint32_t workload, const struct aw_decision *deci
     note(ctx, 'a');
 }
 
-static void learned(void *ctx, uint32_t workload, enum aw_err err)
+static void learned(void *ctx, uint32_t workload, enum aw_err err, double took_s)
 {
+    (void)took_s;
     (void)workload;
     (void)err;
     note(ctx, 'L');
@@ -88,9 +91,9 @@ static void everything_is_handed_on_and_measured(void **state)
     aw_clock_virtual_advance(&inner.clock, 10000);
     outer->leave(outer->ctx);
     aw_clock_virtual_advance(&inner.clock, 3000000);
-    outer->learned(outer->ctx, 1, AW_OK);
-    outer->learned(outer->ctx, 2, AW_ERR_NODATA);
-    outer->learned(outer->ctx, 3, AW_ERR_DIVERGED);
+    outer->learned(outer->ctx, 1, AW_OK, NAN);
+    outer->learned(outer->ctx, 2, AW_ERR_NODATA, NAN);
+    outer->learned(outer->ctx, 3, AW_ERR_DIVERGED, NAN);
     assert_string_equal(inner.calls, "eodralLLL");
     assert_close(timing.tick.sum, 0.012, 1e-9);
     assert_close(timing.learn.sum, 3, 1e-9); /* side by side: once, not three times */

@@ -213,12 +213,62 @@ def settings_are_reloaded_and_nonsense_is_refused():
         expect(row["mode"] == "Off", "the new mode")
         expect([f["name"] for f in freezes(daemon)] == ["default/api"], "orders stay")
         hang_up("kind: [", "reload refused")
-        hang_up(text.replace("target: 90ms", "target: 80ms"), "reload refused")
         hang_up(text + "---\n" + AUTOSCALER.replace("NAME", "more"), "reload refused")
         hang_up(text.replace("  learning:", "  policy: {updateMode: 'Off'}\n  learning:"),
                 "nothing has changed")
         expect(ask(daemon.socket, "/v1/workloads")["total"] == 2, "nothing was lost")
         expect(daemon.end()[0] == 0, daemon.text())
+
+
+def bounds_slo_and_workloads_are_edited_live_and_the_others_lose_nothing():
+    """maxReplicas and the SLO of one workload; one that comes, one that goes and comes back."""
+    with tempfile.TemporaryDirectory() as folder, Daemon(folder) as daemon:
+        daemon.ready()
+        world = Path(folder, "world.yaml")
+        parts = world.read_text(encoding="utf-8").split("---\n")
+        web, api = parts[:2], parts[2:]
+        more = [part.replace("web", "more") for part in web]
+
+        def row(name):
+            return ask(daemon.socket, f"/v1/workloads/default/{name}")
+
+        def stage(name):
+            return until(lambda: (r := row(name))["decided"] and r["stage"], "a decision")
+
+        def hang_up(content, *says):
+            seen = len(daemon.text())
+            world.write_text("---\n".join(content), encoding="utf-8")
+            daemon.process.send_signal(signal.SIGHUP)
+            until(lambda: "reloaded workloads=" in daemon.text()[seen:], "reloaded")
+            said = daemon.text()[seen:].split("reloaded workloads=")[0]
+            for words in says:
+                expect(words in said, f"{words!r} in {said}")
+            expect("judged anew" not in said or "workload=api" not in said, said)
+            expect(stage("api") == "serving", "api goes on")
+
+        until(lambda: row("api")["stage"] == row("web")["stage"] == "serving", "serving")
+        edited = [part.replace("maxReplicas: 20", "maxReplicas: 24") for part in web]
+        hang_up(edited + api, "bounds.replicas_max 20 -> 24: what was learned is kept")
+        expect(stage("web") == "serving", "it goes on")
+        expect(row("web")["bounds"]["replicas"]["max"] == 24, "within other bounds")
+        tight = [part.replace("target: 90ms", "target: 80ms") for part in edited]
+        hang_up(tight + api, "this workload is judged anew, the others are not workload=web",
+                "offline stage")
+        until(lambda: row("web")["stage"] == "serving", "serving again")
+        hang_up(tight + api + more, "a new workload: it begins to learn workload=more")
+        expect(ask(daemon.socket, "/v1/workloads")["total"] == 3, "three")
+        hang_up(api + more, "workload gone: what it has learned is kept workload=default/web")
+        expect(ask(daemon.socket, "/v1/workloads")["total"] == 2, "two")
+        hang_up(tight + api)
+        expect(stage("web") == "serving", "it comes back and knows what it knew")
+        expect(daemon.end()[0] == 0, daemon.text())
+        second = Daemon(folder, "--seed", "9", world=str(world))
+        with second as daemon:
+            daemon.ready()
+            said = daemon.text().split("stopped")[-1]
+            expect("resumed" in said and "begins to learn" not in said, said)
+            expect(stage("web") == stage("api") == "serving", "over a restart with another seed")
+            expect(daemon.end()[0] == 0, daemon.text())
 
 
 def damaged_databases_are_put_aside_and_the_daemon_goes_on():

@@ -244,7 +244,7 @@ def a_failed_start_leaves_no_state_folder():
         expect(done.returncode == 69 and Path(folder, "mine", "note").exists(), done.stderr)
 
 
-def a_state_in_use_or_of_another_run_is_refused():
+def a_state_in_use_is_refused_and_other_settings_go_on():
     with tempfile.TemporaryDirectory() as folder:
         path = files(folder)
         process = start(folder, "-f", path, "--duration", "30d", "--state", "kept")
@@ -256,10 +256,25 @@ def a_state_in_use_or_of_another_run_is_refused():
         process.communicate()
         expect(second.returncode == 69 and f"process {process.pid}" in second.stderr,
                f"{second.returncode}: {second.stderr}")
-        other = run("run", "-f", path, "--state", "kept", "--seed", "9", cwd=folder)
-        expect(other.returncode == 65 and "--fresh" in other.stderr, other.stderr)
+        came = re.compile(r"resuming kept at (?:(\d+)d )?(\d+):(\d\d)")
+
+        def goes_on(*args):
+            done = run("run", "-f", path, "--state", "kept", "--duration", "1m", *args, cwd=folder)
+            at = re.search(r"has already come to (?:(\d+)d )?(\d+):(\d\d)", done.stderr)
+            expect(done.returncode == 64 and at, done.stderr)
+            hours = 24 * int(at[1] or 0) + int(at[2]) + 1
+            done = run("run", "-f", path, "--state", "kept", "--duration", f"{hours}h", *args,
+                       cwd=folder)
+            expect(done.returncode == 0 and came.search(done.stderr), done.stderr)
+            return done.stderr
+
+        goes_on("--seed", "9")
+        text = Path(path).read_text(encoding="utf-8")
+        Path(path).write_text(text.replace("target: 90ms", "target: 80ms", 1), encoding="utf-8")
+        said = goes_on()
+        expect("judged anew" in said and said.count("judged anew") == 1, said)
         state = Path(folder, "kept", "run.state")
-        state.write_bytes(state.read_bytes()[:-100])
+        state.write_bytes(state.read_bytes()[:10])
         damaged = run("run", "-f", path, "--state", "kept", cwd=folder)
         expect(damaged.returncode == 65 and "truncated" in damaged.stderr, damaged.stderr)
         store = run("run", "-f", path, "--state", "new", "--store", "kept/trajectories.db",

@@ -265,7 +265,7 @@ static inline double aw__memory_noise(const struct aw__workload *workload, uint3
 }
 
 /* world.c */
-void aw__world_reset(struct aw_sim *sim, uint64_t seed);
+void aw__world_reset(struct aw_sim *sim, uint64_t seed, double now_us);
 void aw__workload_reset(struct aw_sim *sim, uint32_t w);
 /* Takes its pods off their nodes, and forgets it. */
 void aw__workload_clear(struct aw_sim *sim, uint32_t w);

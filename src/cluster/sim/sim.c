@@ -88,7 +88,7 @@ enum aw_err aw_sim_new(const struct aw_sim_settings *settings, uint64_t seed,
     }
     c = (struct aw_carve){.base = sim->state};
     carve(sim, &c);
-    aw__world_reset(sim, seed);
+    aw__world_reset(sim, seed, 0);
     *ret_sim = sim;
     return AW_OK;
 }
@@ -258,8 +258,13 @@ enum aw_err aw_sim_replace(struct aw_sim *sim, uint32_t index,
 
 enum aw_err aw_sim_reset(struct aw_sim *sim, uint64_t seed)
 {
-    aw__world_reset(sim, seed);
+    aw__world_reset(sim, seed, 0);
     return AW_OK;
+}
+
+void aw_sim_reset_at(struct aw_sim *sim, uint64_t seed, int64_t now_us)
+{
+    aw__world_reset(sim, seed, (double)now_us);
 }
 
 void aw_sim_disturb(struct aw_sim *sim, uint32_t workload, const struct aw_sim_disturbance *d)

@@ -494,10 +494,11 @@ void aw__workload_reset(struct aw_sim *sim, uint32_t w)
     workload->next_event_us = AW__NEVER_US;
 }
 
-void aw__world_reset(struct aw_sim *sim, uint64_t seed)
+void aw__world_reset(struct aw_sim *sim, uint64_t seed, double now_us)
 {
     sim->seed = seed;
-    *sim->world = (struct aw__world){.metrics_down_until_us = -AW__NEVER_US,
+    *sim->world = (struct aw__world){.now_us = now_us,
+                                     .metrics_down_until_us = -AW__NEVER_US,
                                      .api_down_until_us = -AW__NEVER_US};
     aw_rng_init(&sim->world->rng, seed, 0);
     for (uint32_t n = 0; n < AW_SIM_NODES_MAX; n++) {
