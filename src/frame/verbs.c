@@ -69,6 +69,7 @@ const struct aw_verb *const aw_verbs[] = {
     &aw_verb_store_import,
     &aw_verb_store_prune,
     &aw_verb_trace_import,
+    &aw_verb_trace_collect,
     &aw_verb_trace_list,
     &aw_verb_trace_show,
     &aw_verb_trace_path,

@@ -63,6 +63,7 @@ extern const struct aw_verb aw_verb_store_export;
 extern const struct aw_verb aw_verb_store_import;
 extern const struct aw_verb aw_verb_store_prune;
 extern const struct aw_verb aw_verb_trace_import;
+extern const struct aw_verb aw_verb_trace_collect;
 extern const struct aw_verb aw_verb_trace_list;
 extern const struct aw_verb aw_verb_trace_show;
 extern const struct aw_verb aw_verb_trace_path;

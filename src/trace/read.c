@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "trace/read_internal.h"
+#include "trace/span_store.h"
 
 #define GUESS_BYTES 65536u /* of JSON, in which a key must appear that tells whose it is */
 
@@ -114,11 +115,30 @@ enum aw_err aw_spans_read(struct aw_spans *spans, const char *name, const char *
     return err;
 }
 
+/* What aware trace collect keeps. */
+static enum aw_err read_store(struct aw_spans *spans, const char *path,
+                              enum aw_span_format *ret_format, struct aw_diag *diag)
+{
+    struct aw_span_store *store = NULL;
+    const uint32_t count_before = spans->count;
+    enum aw_err err = aw_span_store_open(&store, path, true, diag);
+    if (!err)
+        err = aw_span_store_read(store, spans, diag);
+    aw_span_store_close(store);
+    if (err)
+        spans->count = count_before;
+    else if (ret_format)
+        *ret_format = AW_SPANS_OTLP;
+    return err;
+}
+
 enum aw_err aw_spans_read_file(struct aw_spans *spans, const char *path, enum aw_span_format format,
                                enum aw_span_format *ret_format, struct aw_diag *diag)
 {
     char *bytes = NULL;
     size_t size = 0;
+    if (format == AW_SPANS_AUTO && aw_span_store_is(path))
+        return read_store(spans, path, ret_format, diag);
     enum aw_err err = aw_packed_read(path, AW_SPANS_FILE_MAX, spans->alloc, &bytes, &size, diag);
     if (!err)
         err = aw_spans_read(spans, strcmp(path, "-") ? path : "standard input", bytes, size, format,

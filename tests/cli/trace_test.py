@@ -11,8 +11,12 @@ import gzip
 import json
 import os
 import random
+import re
+import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 from pathlib import Path
 
 import cli_test
@@ -196,6 +200,49 @@ def what_is_wrong_gets_one_line():
             done = run("trace", *args)
             expect(done.returncode == code and text in done.stderr and
                    len(done.stderr.splitlines()) == 1, f"{args}: {done.returncode} {done.stderr}")
+
+
+def spans_are_taken_over_http_and_kept():
+    with tempfile.TemporaryDirectory() as folder:
+        store = str(Path(folder, "traces.db"))
+        process = subprocess.Popen(
+            [cli_test.AWARE, "trace", "collect", "--listen", "127.0.0.1:0", "--store", store,
+             "--quiet-period", "200ms", "--keep", "0", "-o", "json"], # they are of 2023
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            address = re.search(r"http://[\d.]+:\d+", process.stderr.readline())[0]
+
+            def post(path, body, kind="application/x-protobuf", **headers):
+                request = urllib.request.Request(address + path, data=body, method="POST",
+                                                 headers={"Content-Type": kind, **headers})
+                with urllib.request.urlopen(request, timeout=20) as answer:
+                    return answer.status
+
+            expect(post("/v1/traces", (GOLDEN / "otlp.bin").read_bytes()) == 200, "protobuf")
+            packed = gzip.compress((GOLDEN / "otlp.json").read_bytes())
+            expect(post("/v1/traces", packed, "application/json", **{"Content-Encoding": "gzip"})
+                   == 200, "JSON, packed")
+            deadline = time.monotonic() + 30
+            while time.monotonic() < deadline: # read while it is being written
+                shown = run("trace", "show", store, "-o", "json")
+                if shown.returncode == 0:
+                    break
+                time.sleep(0.1)
+            expect(json.loads(shown.stdout)["latency_ms"] == 100, shown.stdout + shown.stderr)
+            expect(json.loads(shown.stdout)["counts"]["duplicate"] == 3, shown.stdout)
+            other = [{"traceId": "77", "id": "1", "timestamp": 1_700_000_000_000_000,
+                      "duration": 250_000, "localEndpoint": {"serviceName": "mail"}}]
+            expect(post("/api/v2/spans", json.dumps(other).encode(), "application/json") == 202,
+                   "Zipkin")
+        finally:
+            process.terminate()
+            out, err = process.communicate(timeout=60)
+        told = json.loads(out)
+        expect(process.returncode == 0 and told["spans"] == 7 and told["requests"] == 2, out + err)
+        requests = json_of("list", store)["requests"] # what still waited at the end is kept too
+        expect([r["latency_ms"] for r in requests] == [250, 100], str(requests))
+        done = run("trace", "collect", "--listen", "0.0.0.0:0", "--store", store)
+        expect(done.returncode == 64 and "--token-file is required" in done.stderr, done.stderr)
 
 
 def data(name):

@@ -1,0 +1,141 @@
+/* trace_collect.c - the verb `trace collect`: a door for spans, until it is interrupted. */
+#include "operate/trace.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/quantity.h"
+#include "frame/json.h"
+#include "frame/stop.h"
+#include "frame/verbs.h"
+#include "trace/receiver.h"
+#include "trace/span_store.h"
+
+#define TICK_MS 500
+
+static enum aw_err read_config(const struct aw_call *run, struct aw_collector_config *collector,
+                               struct aw_receiver_config *receiver, struct aw_diag *diag)
+{
+    const char *token = aw_args_text(run->args, "token-file");
+    *receiver = (struct aw_receiver_config){0};
+    *collector = (struct aw_collector_config){
+        .store = aw_args_text(run->args, "store"),
+        .traces_max = aw_args_number(run->args, "max-requests"),
+    };
+    enum aw_err err = aw_net_parse(aw_args_text(run->args, "listen"), &receiver->address, diag);
+    if (!err && token)
+        err = aw_file_read_token(token, receiver->token, diag);
+    if (!err)
+        err = aw_duration_parse(aw_args_text(run->args, "keep"), AW_QUANTITY_POSITIVE_OR_0,
+                                &collector->keep_us, diag);
+    if (!err)
+        err = aw_duration_parse(aw_args_text(run->args, "quiet-period"), AW_QUANTITY_POSITIVE_OR_0,
+                                &collector->quiet_us, diag);
+    return err;
+}
+
+static json_t *counts_json(const struct aw_collector_counts *counts)
+{
+    return json_pack(
+        "{sI sI sI sI sI sI sI sI so}", "spans", (json_int_t)counts->assembly.spans, "requests",
+        (json_int_t)counts->assembly.traces, "late", (json_int_t)counts->assembly.late,
+        "dropped_full", (json_int_t)counts->assembly.dropped_full, "dropped_trace",
+        (json_int_t)counts->assembly.dropped_trace, "refused", (json_int_t)counts->refused,
+        "turned_away", (json_int_t)counts->turned_away, "store_failures",
+        (json_int_t)counts->store_failures, "counts", aw__counts_json(&counts->requests));
+}
+
+static void counts_print(const struct aw_collector_counts *counts)
+{
+    printf("%ju spans, %ju requests; %ju spans late, %ju dropped, %ju refused, %ju orphaned; %ju "
+           "messages told to come again\n",
+           (uintmax_t)counts->assembly.spans, (uintmax_t)counts->assembly.traces,
+           (uintmax_t)counts->assembly.late,
+           (uintmax_t)(counts->assembly.dropped_full + counts->assembly.dropped_trace),
+           (uintmax_t)counts->refused, (uintmax_t)counts->requests.orphaned,
+           (uintmax_t)counts->turned_away);
+}
+
+/* Ticks until a signal comes. A store that cannot be written is told once. */
+static void serve(const struct aw_call *run, struct aw_collector *collector)
+{
+    const struct timespec pause = {.tv_nsec = TICK_MS * 1000000L};
+    struct aw_diag diag;
+    while (!aw_stop_signal) {
+        char line[1024];
+        nanosleep(&pause, NULL);
+        const enum aw_err err = aw_collector_tick(collector, aw_clock_now_us(NULL), &diag);
+        if (err)
+            aw_log_warn(run->log, "requests are not kept",
+                        AW_LOG_STR("error", aw_diag_format(&diag, err, line, sizeof line)));
+    }
+}
+
+static enum aw_err collect_run(const struct aw_call *run, struct aw_diag *diag)
+{
+    struct aw_collector_config collector_config;
+    struct aw_receiver_config receiver_config;
+    struct aw_collector *collector = NULL;
+    struct aw_receiver *receiver = NULL;
+    char address[AW_NET_TEXT_MAX];
+    enum aw_err err = read_config(run, &collector_config, &receiver_config, diag);
+    if (err || (err = aw_collector_new(&collector, &collector_config, diag)))
+        return err;
+    aw_stop_catch(&(struct aw_stop_config){0});
+    err = aw_receiver_open(&receiver, &receiver_config, collector, diag);
+    if (!err) {
+        receiver_config.address.sin_port = htons(aw_receiver_port(receiver));
+        fprintf(stderr,
+                "spans are taken at http://%s/v1/traces (OTLP) and /api/v2/spans (Zipkin), "
+                "and kept in %s; Ctrl-C ends it\n",
+                aw_net_print(&receiver_config.address, address, sizeof address),
+                collector_config.store);
+        serve(run, collector);
+    }
+    aw_receiver_close(receiver);
+    if (!err) { /* what still waits is complete as far as it will ever be */
+        err = aw_collector_flush(collector, diag);
+        const struct aw_collector_counts counts = aw_collector_counts(collector);
+        if (run->json && !err)
+            err = aw_json_print(counts_json(&counts), diag);
+        else if (!err)
+            counts_print(&counts);
+    }
+    aw_collector_free(collector);
+    aw_stop_let_go();
+    return err;
+}
+
+static const struct aw_option collect_options[] = {
+    AW_OPTION(TEXT, "listen", 'l', "ADDRESS", "127.0.0.1:4318",
+              "where to take spans; port 0: any that is free"),
+    AW_OPTION(FILE, "store", 0, "FILE", "traces.db",
+              "where to keep requests, a file of SQLite that all verbs of trace read"),
+    AW_OPTION(FILE, "token-file", 0, "FILE", NULL,
+              "senders must give this token; required beyond loopback"),
+    AW_OPTION(TEXT, "keep", 0, "TIME", "24h", "drop requests that are older; 0: never"),
+    AW_NUMBER("max-requests", 0, "N", "1M", 0, INT64_MAX / 2,
+              "keep so many at most, the latest; 0: all"),
+    AW_OPTION(TEXT, "quiet-period", 0, "TIME", "5s",
+              "a request is complete when no span of it has come for this long"),
+    {.name = NULL},
+};
+static const struct aw_example collect_examples[] = {
+    {"aware trace collect", "point OTEL_EXPORTER_OTLP_ENDPOINT at http://localhost:4318"},
+    {"aware trace list traces.db", "meanwhile, or afterwards: the slowest requests"},
+    {NULL, NULL},
+};
+const struct aw_verb aw_verb_trace_collect = {
+    .name = "trace collect",
+    .summary = "Take spans from OpenTelemetry or Zipkin over HTTP, and keep the requests",
+    .text =
+        "OTLP over HTTP as protobuf or JSON, and Zipkin's JSON, gzipped or not. When more comes "
+        "than can be put together, senders are told to come again (429), and what is dropped is "
+        "counted. It ends at Ctrl-C or SIGTERM and then says what it has seen.",
+    .options = collect_options,
+    .examples = collect_examples,
+    .json = true,
+    .run = collect_run,
+};
