@@ -10,6 +10,7 @@
 #include "frame/json.h"
 #include "frame/stop.h"
 #include "frame/verbs.h"
+#include "rpc/span_service.h"
 #include "trace/receiver.h"
 #include "trace/span_store.h"
 
@@ -73,27 +74,46 @@ static void serve(const struct aw_call *run, struct aw_collector *collector)
     }
 }
 
+/* --grpc; "none": not at all. */
+static enum aw_err open_rpc(const struct aw_call *run, const struct aw_rpc_service *service,
+                            const char *token, struct aw_rpc_server **ret, struct aw_diag *diag)
+{
+    const char *listen = aw_args_text(run->args, "grpc");
+    const struct aw_rpc_config config = {.listen = listen,
+                                         .token = token,
+                                         .tls_cert_path = aw_args_text(run->args, "tls-cert"),
+                                         .tls_key_path = aw_args_text(run->args, "tls-key")};
+    return strcmp(listen, "none") ? aw_rpc_server_open(ret, &config, &service, 1, diag) : AW_OK;
+}
+
 static enum aw_err collect_run(const struct aw_call *run, struct aw_diag *diag)
 {
     struct aw_collector_config collector_config;
     struct aw_receiver_config receiver_config;
     struct aw_collector *collector = NULL;
     struct aw_receiver *receiver = NULL;
+    struct aw_rpc_server *rpc = NULL;
+    struct aw_rpc_service service;
     char address[AW_NET_TEXT_MAX];
     enum aw_err err = read_config(run, &collector_config, &receiver_config, diag);
     if (err || (err = aw_collector_new(&collector, &collector_config, diag)))
         return err;
     aw_stop_catch(&(struct aw_stop_config){0});
     err = aw_receiver_open(&receiver, &receiver_config, collector, diag);
+    aw_span_service_init(&service, collector);
+    if (!err)
+        err = open_rpc(run, &service, *receiver_config.token ? receiver_config.token : NULL, &rpc,
+                       diag);
     if (!err) {
         receiver_config.address.sin_port = htons(aw_receiver_port(receiver));
-        fprintf(stderr,
-                "spans are taken at http://%s/v1/traces (OTLP) and /api/v2/spans (Zipkin), "
-                "and kept in %s; Ctrl-C ends it\n",
-                aw_net_print(&receiver_config.address, address, sizeof address),
-                collector_config.store);
+        fprintf(stderr, "spans are taken at http://%s/v1/traces (OTLP) and /api/v2/spans (Zipkin)",
+                aw_net_print(&receiver_config.address, address, sizeof address));
+        if (rpc)
+            fprintf(stderr, " and by gRPC at port %u", aw_rpc_server_port(rpc));
+        fprintf(stderr, ", and kept in %s; Ctrl-C ends it\n", collector_config.store);
         serve(run, collector);
     }
+    aw_rpc_server_close(rpc);
     aw_receiver_close(receiver);
     if (!err) { /* what still waits is complete as far as it will ever be */
         err = aw_collector_flush(collector, diag);
@@ -111,6 +131,11 @@ static enum aw_err collect_run(const struct aw_call *run, struct aw_diag *diag)
 static const struct aw_option collect_options[] = {
     AW_OPTION(TEXT, "listen", 'l', "ADDRESS", "127.0.0.1:4318",
               "where to take spans; port 0: any that is free"),
+    AW_OPTION(TEXT, "grpc", 0, "ADDRESS", "127.0.0.1:4317",
+              "where to take OTLP over gRPC; none: nowhere"),
+    AW_OPTION(FILE, "tls-cert", 0, "FILE", NULL,
+              "certificate of the gRPC server (PEM); beyond loopback it needs one"),
+    AW_OPTION(FILE, "tls-key", 0, "FILE", NULL, "its key"),
     AW_OPTION(FILE, "store", 0, "FILE", "traces.db",
               "where to keep requests, a file of SQLite that all verbs of trace read"),
     AW_OPTION(FILE, "token-file", 0, "FILE", NULL,
@@ -129,10 +154,10 @@ static const struct aw_example collect_examples[] = {
 };
 const struct aw_verb aw_verb_trace_collect = {
     .name = "trace collect",
-    .summary = "Take spans from OpenTelemetry or Zipkin over HTTP, and keep the requests",
+    .summary = "Take spans from OpenTelemetry or Zipkin, and keep the requests",
     .text =
         "OTLP over HTTP as protobuf or JSON, and Zipkin's JSON, gzipped or not. When more comes "
-        "than can be put together, senders are told to come again (429), and what is dropped is "
+        "than can be put together, senders are told to come again, and what is dropped is "
         "counted. It ends at Ctrl-C or SIGTERM and then says what it has seen.",
     .options = collect_options,
     .examples = collect_examples,

@@ -64,26 +64,35 @@ static size_t put_text(uint8_t *to, uint8_t key, const char *text)
     return size + len;
 }
 
-/* ExportTraceServiceResponse {partial_success 1 {rejected_spans 1, error_message 2}}, or
- * google.rpc.Status {code 1, message 2} where it failed. */
-static size_t binary_of(const struct answer *answer, uint8_t *to)
+static const char why_rejected[] =
+    "spans without a trace id or an id, or that end before they begin";
+
+/* {partial_success 1 {rejected_spans 1, error_message 2}} */
+size_t aw_receiver_answer(uint64_t rejected, uint8_t ret[AW_RECEIVER_ANSWER_MAX])
 {
-    uint8_t inner[ANSWER_TEXT + 32];
+    uint8_t inner[AW_RECEIVER_ANSWER_MAX - 16];
     size_t size = 0, len = 0;
-    if (answer->status >= 400) {
-        to[size++] = 1 << 3;
-        size += put_varint(to + size, answer->status == 429 ? 14 : 3); /* UNAVAILABLE, INVALID */
-        return size + put_text(to + size, 2 << 3 | 2, answer->text);
-    }
-    if (!answer->rejected)
+    _Static_assert(sizeof why_rejected + 32 < sizeof inner, "it must fit");
+    if (!rejected)
         return 0;
     inner[len++] = 1 << 3;
-    len += put_varint(inner + len, answer->rejected);
-    len += put_text(inner + len, 2 << 3 | 2, answer->text);
-    to[size++] = 1 << 3 | 2;
-    size += put_varint(to + size, len);
-    memcpy(to + size, inner, len);
+    len += put_varint(inner + len, rejected);
+    len += put_text(inner + len, 2 << 3 | 2, why_rejected);
+    ret[size++] = 1 << 3 | 2;
+    size += put_varint(ret + size, len);
+    memcpy(ret + size, inner, len);
     return size + len;
+}
+
+/* The same, or google.rpc.Status {code 1, message 2} where it failed. */
+static size_t binary_of(const struct answer *answer, uint8_t *to)
+{
+    size_t size = 0;
+    if (answer->status < 400)
+        return aw_receiver_answer(answer->rejected, to);
+    to[size++] = 1 << 3;
+    size += put_varint(to + size, answer->status == 429 ? 14 : 3); /* UNAVAILABLE, INVALID */
+    return size + put_text(to + size, 2 << 3 | 2, answer->text);
 }
 
 static char *json_of(const struct answer *answer)
@@ -225,9 +234,6 @@ static void take(struct body *body, const char *encoding, enum aw_span_format fo
         answer->status = status_of(err);
         snprintf(answer->text, sizeof answer->text, "%s%s%s", diag.key, *diag.key ? ": " : "",
                  diag.text);
-    } else if (answer->rejected) {
-        snprintf(answer->text, sizeof answer->text,
-                 "spans without a trace id or an id, or that end before they begin");
     }
     aw_alloc_free(NULL, unpacked);
 }

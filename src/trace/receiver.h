@@ -35,6 +35,11 @@ struct aw_receiver_config {
 
 struct aw_receiver;
 
+/* OTLP's ExportTraceServiceResponse: nothing where no span was rejected, else a partial success.
+ * Returns its bytes. */
+#define AW_RECEIVER_ANSWER_MAX 256u
+size_t aw_receiver_answer(uint64_t rejected, uint8_t ret[AW_RECEIVER_ANSWER_MAX]);
+
 /* AW_ERR_USAGE: reachable from other machines, and no token. As aw_net_listen. */
 AW_NODISCARD enum aw_err aw_receiver_open(struct aw_receiver **ret,
                                           const struct aw_receiver_config *config,

@@ -207,7 +207,8 @@ def spans_are_taken_over_http_and_kept():
         store = str(Path(folder, "traces.db"))
         process = subprocess.Popen(
             [cli_test.AWARE, "trace", "collect", "--listen", "127.0.0.1:0", "--store", store,
-             "--quiet-period", "200ms", "--keep", "0", "-o", "json"], # they are of 2023
+             "--grpc", "127.0.0.1:0", "--quiet-period", "200ms", "-o", "json",
+             "--keep", "0"], # they are of 2023
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
             address = re.search(r"http://[\d.]+:\d+", process.stderr.readline())[0]
@@ -241,7 +242,8 @@ def spans_are_taken_over_http_and_kept():
         expect(process.returncode == 0 and told["spans"] == 7 and told["requests"] == 2, out + err)
         requests = json_of("list", store)["requests"] # what still waited at the end is kept too
         expect([r["latency_ms"] for r in requests] == [250, 100], str(requests))
-        done = run("trace", "collect", "--listen", "0.0.0.0:0", "--store", store)
+        done = run("trace", "collect", "--listen", "0.0.0.0:0", "--store", store,
+                   "--grpc", "none")
         expect(done.returncode == 64 and "--token-file is required" in done.stderr, done.stderr)
 
 
