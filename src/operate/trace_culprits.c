@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/quantity.h"
 #include "frame/json.h"
 #include "frame/layout.h"
 #include "frame/show.h"
@@ -56,34 +57,92 @@ static bool add_request(void *ctx, const struct aw_request *request)
     return aw_window_add(ctx, request) || true;
 }
 
+/* Requests of one list on both sides of a moment. */
+struct divide {
+    struct hunt *hunt;
+    struct aw_window *before;
+    int64_t latest_ns, from_ns;
+};
+
+static bool find_latest(void *ctx, const struct aw_request *request)
+{
+    struct divide *divide = ctx;
+    const int64_t start_ns = request->spans[request->root].start_ns;
+    divide->latest_ns = start_ns > divide->latest_ns ? start_ns : divide->latest_ns;
+    return true;
+}
+
+static bool divide_one(void *ctx, const struct aw_request *request)
+{
+    struct divide *divide = ctx;
+    const bool late = request->spans[request->root].start_ns >= divide->from_ns;
+    return aw_window_add(late ? &divide->hunt->window : divide->before, request) || true;
+}
+
+/* --last: the latest requests of all files are judged, those before them are the baseline. */
+static enum aw_err hunt_divide(struct hunt *hunt, int64_t last_us, struct aw_diag *diag)
+{
+    struct aw_window before;
+    struct divide divide = {.hunt = hunt, .before = &before};
+    enum aw_err err = AW_OK;
+    if (aw_window_init(&before, &hunt->traces.spans.names, NULL))
+        return aw_fail(diag, AW_ERR_NOMEM, "out of memory");
+    aw_analysis_each(&hunt->traces.analysis, &hunt->traces.spans, find_latest, &divide);
+    divide.from_ns = divide.latest_ns - last_us * 1000;
+    aw_analysis_each(&hunt->traces.analysis, &hunt->traces.spans, divide_one, &divide);
+    if (!before.request_count)
+        err = aw_fail(diag, AW_ERR_NODATA, "no request is older than --last: give a shorter time");
+    else if (aw_profile_make(&hunt->base, &before, 0, 1, NULL))
+        err = aw_fail(diag, AW_ERR_NOMEM, "out of memory");
+    aw_window_deinit(&before);
+    return err;
+}
+
 /* The baseline's spans first, then those of the window, with the same names. */
+static enum aw_err hunt_compare(struct hunt *hunt, const struct aw_call *run, struct aw_diag *diag)
+{
+    struct aw_spans *spans = &hunt->traces.spans;
+    enum aw_err err = AW_OK;
+    aw_analysis_each(&hunt->traces.analysis, spans, add_request, &hunt->window);
+    if (aw_profile_make(&hunt->base, &hunt->window, 0, 1, NULL))
+        return aw_fail(diag, AW_ERR_NOMEM, "out of memory");
+    aw_window_reset(&hunt->window);
+    aw_spans_reset(spans);
+    for (uint32_t i = 0; i < run->args->word_count && !err; i++)
+        err = aw_spans_read_file(spans, run->args->words[i], AW_SPANS_AUTO, NULL, diag);
+    if (err)
+        return err;
+    aw_analysis_learn(&hunt->traces.analysis, spans);
+    aw_analysis_each(&hunt->traces.analysis, spans, add_request, &hunt->window);
+    return AW_OK;
+}
+
 static enum aw_err hunt_read(struct hunt *hunt, const struct aw_call *run, struct aw_diag *diag)
 {
     const char *baseline = aw_args_text(run->args, "baseline");
+    const char *last = aw_args_text(run->args, "last");
     char *files[1] = {(char *)(uintptr_t)baseline};
-    enum aw_err err = baseline ? aw__traces_read(&hunt->traces, run, files, 1, diag)
-                               : aw__traces_read(&hunt->traces, run, run->args->words,
-                                                 run->args->word_count, diag);
+    int64_t last_us = 0;
+    if (baseline && last)
+        return aw_fail(diag, AW_ERR_USAGE, "--baseline and --last are two ways to say one thing");
+    enum aw_err err =
+        last ? aw_duration_parse(last, AW_QUANTITY_POSITIVE_OR_0, &last_us, diag) : AW_OK;
+    if (!err)
+        err = baseline ? aw__traces_read(&hunt->traces, run, files, 1, diag)
+                       : aw__traces_read(&hunt->traces, run, run->args->words,
+                                         run->args->word_count, diag);
     if (err)
         return err;
-    struct aw_spans *spans = &hunt->traces.spans;
-    if (aw_window_init(&hunt->window, &spans->names, NULL))
+    if (aw_window_init(&hunt->window, &hunt->traces.spans.names, NULL))
         return aw_fail(diag, AW_ERR_NOMEM, "out of memory");
-    if (baseline) {
-        aw_analysis_each(&hunt->traces.analysis, spans, add_request, &hunt->window);
-        if (aw_profile_make(&hunt->base, &hunt->window, 0, 1, NULL))
-            return aw_fail(diag, AW_ERR_NOMEM, "out of memory");
-        aw_window_reset(&hunt->window);
-        aw_spans_reset(spans);
-        for (uint32_t i = 0; i < run->args->word_count && !err; i++)
-            err = aw_spans_read_file(spans, run->args->words[i], AW_SPANS_AUTO, NULL, diag);
-        if (err)
-            return err;
-        aw_analysis_learn(&hunt->traces.analysis, spans);
-    }
-    aw_analysis_each(&hunt->traces.analysis, spans, add_request, &hunt->window);
-    if (aw_args_text(run->args, "metrics"))
-        err = aw_metrics_read_file(&hunt->metrics, &spans->names,
+    if (baseline)
+        err = hunt_compare(hunt, run, diag);
+    else if (last)
+        err = hunt_divide(hunt, last_us, diag);
+    else
+        aw_analysis_each(&hunt->traces.analysis, &hunt->traces.spans, add_request, &hunt->window);
+    if (!err && aw_args_text(run->args, "metrics"))
+        err = aw_metrics_read_file(&hunt->metrics, &hunt->traces.spans.names,
                                    aw_args_text(run->args, "metrics"), diag);
     return err;
 }
@@ -164,7 +223,8 @@ static void culprits_print(const struct aw_call *run, const struct hunt *hunt, b
                aw__ms_show((int64_t)hunt->found.latency_ns, now, sizeof now),
                aw__ms_show((int64_t)hunt->found.latency_base_ns, before, sizeof before));
     else
-        printf("%u requests; without --baseline, by their part in the latency's variance alone\n",
+        printf("%u requests; without --baseline or --last, by their part in the latency's variance "
+               "alone\n",
                hunt->found.requests);
     printf("%s%s%s\n\n", bold, verdict_of(hunt, baseline), plain);
     for (uint32_t i = 0; i < shown; i++) {
@@ -179,7 +239,8 @@ static enum aw_err culprits_run(const struct aw_call *run, struct aw_diag *diag)
 {
     struct hunt hunt = {0};
     struct aw_classifier classifier;
-    const bool baseline = aw_args_text(run->args, "baseline") != NULL;
+    const bool baseline =
+        aw_args_text(run->args, "baseline") != NULL || aw_args_text(run->args, "last") != NULL;
     enum aw_err err = read_model(run, &classifier, diag);
     if (!err)
         err = hunt_read(&hunt, run, diag);
@@ -206,6 +267,8 @@ static const struct aw_positional file_positionals[] = {AW__TRACE_FILES, {.name 
 static const struct aw_option culprits_options[] = {
     AW_OPTION(FILE, "baseline", 'b', "FILE", NULL,
               "spans of a time when all was well, a minute of them or more"),
+    AW_OPTION(TEXT, "last", 0, "TIME", NULL,
+              "judge the latest requests, so long, and compare with those before them"),
     AW_OPTION(FILE, "metrics", 'm', "FILE", NULL,
               "CSV of what pods used: TimeStamp, PodName, CpuUsage(m), CpuUsageRate(%)"),
     AW_OPTION(FILE, "model", 0, "FILE", NULL, "what aware trace learn wrote, instead of our own"),
@@ -216,6 +279,7 @@ static const struct aw_option culprits_options[] = {
 static const struct aw_example culprits_examples[] = {
     {"aware trace culprits slow.csv.gz --baseline normal.csv.gz", "who is to blame?"},
     {"aware trace culprits slow.json -b normal.json -m pods.csv", "and is it short of CPU?"},
+    {"aware trace culprits traces.db --last 3m", "of what aware trace collect keeps, now"},
     {NULL, NULL},
 };
 const struct aw_verb aw_verb_trace_culprits = {

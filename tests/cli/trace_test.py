@@ -133,6 +133,9 @@ def the_culprit_is_named_with_its_evidence():
         few = write(folder, "few.csv", minute_of_requests(4, 9, count=5, slow="pay", ms=500))
         expect(json_of("culprits", few, "-b", base)["verdict"] == "not enough requests", "few")
         expect(json_of("culprits", slow)["verdict"] == "no baseline", "no baseline")
+        latest = json_of("culprits", base, slow, "--last", "90s") # minutes 1 and 5 in one
+        expect(latest["requests"] == 60 and latest["confident"] and
+               latest["culprits"][0]["service"] == "stock", str(latest))
         pods = "".join(f"x,{DAY + 60 * m + 9},{pod('pay')},{500 if m == 12 else 5},"
                        f"{100 if m == 12 else 1}\n" for m in range(14))
         pods = "Time,TimeStamp,PodName,CpuUsage(m),CpuUsageRate(%)\n" + pods
@@ -192,6 +195,8 @@ def what_is_wrong_gets_one_line():
             (["show", good, "--trace", "0"], 64, "2 traces begin with \"0\"; give more digits"),
             (["show", good, "--format", "zipkin"], 65, "expected JSON"),
             (["culprits", good, "--model", bad], 65, "as aware trace learn writes it"),
+            (["culprits", good, "--last", "1h"], 69, "give a shorter time"),
+            (["culprits", good, "--last", "1h", "-b", good], 64, "two ways to say one thing"),
             (["evaluate", folder], 66, "expected ground_truth.json, or folders SERVICE-FAULT/REP"),
             (["evaluate", folder, "--features", "paper"], 64, "needs --hold-out"),
             (["learn", folder], 64, "--out"),
