@@ -136,6 +136,21 @@ static enum aw_err door_read(const struct aw_args *args, struct aw_daemon_config
                : aw_daemon_door_read(listen, aw_args_text(args, "token-file"), &ask->door, diag);
 }
 
+/* Where spans of requests come in. */
+static enum aw_err traces_read(const struct aw_args *args, struct aw_daemon_config *ask,
+                               struct aw_diag *diag)
+{
+    ask->traces = (struct aw_daemon_traces){.http = aw_args_text(args, "traces"),
+                                            .grpc = aw_args_text(args, "traces-grpc"),
+                                            .token_file = aw_args_text(args, "traces-token-file")};
+    if ((ask->traces.http || ask->traces.grpc) && !ask->daemon)
+        return aw_fail(diag, AW_ERR_USAGE, "--traces%s goes with --daemon alone",
+                       ask->traces.http ? "" : "-grpc");
+    if (ask->traces.token_file && !ask->traces.http && !ask->traces.grpc)
+        return aw_fail(diag, AW_ERR_USAGE, "--traces-token-file goes with --traces alone");
+    return AW_OK;
+}
+
 /* Where agents of other processes come in. */
 static enum aw_err agents_read(const struct aw_args *args, struct aw_daemon_config *ask,
                                struct aw_diag *diag)
@@ -218,6 +233,7 @@ enum aw_err aw__run_options_read(const struct aw_call *run, struct aw_daemon_con
     err = err ? err : keeping_read(args, ask, diag);
     err = err ? err : door_read(args, ask, diag);
     err = err ? err : workloads_read(run, ask, diag);
+    err = err ? err : traces_read(args, ask, diag);
     err = err ? err : agents_read(args, ask, diag);
     ask->steps_total = STEPS_MAX; /* a daemon's */
     if (!err && !duration && ask->local && !ask->daemon)

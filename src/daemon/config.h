@@ -24,6 +24,7 @@
 #define AW_DAEMON_JOURNAL "decisions.db"
 #define AW_DAEMON_SOCKET  "socket"
 #define AW_DAEMON_AGENTS  "agents"
+#define AW_DAEMON_TRACES  "traces.db"
 
 /* The door for agents of other processes. */
 struct aw_daemon_agents {
@@ -31,6 +32,12 @@ struct aw_daemon_agents {
     bool asked;                     /* a door is made whether or not a workload admits an agent */
     double wait_s;                  /* for which a run waits for them before its first step */
     const char *token_file, *tls_cert, *tls_key; /* paths, borrowed; NULL: none */
+};
+
+/* The doors for spans of requests that cross services. */
+struct aw_daemon_traces {
+    const char *http, *grpc; /* addresses, borrowed; NULL: none */
+    const char *token_file;  /* path, borrowed; NULL: none */
 };
 
 struct aw_daemon_config {
@@ -57,6 +64,7 @@ struct aw_daemon_config {
     struct aw_listen_auth probes;   /* for liveness probes; host "": none */
     char reports[AW_FILE_PATH_MAX]; /* folder that the page shows; "": none */
     struct aw_daemon_agents agents;
+    struct aw_daemon_traces traces;
     char state[AW_FILE_PATH_MAX];  /* directory; "": none */
     char store[AW_FILE_PATH_MAX];  /* for aw_store_open */
     char report[AW_FILE_PATH_MAX]; /* file; "": none */

@@ -268,7 +268,8 @@ static enum aw_err begin(struct aw__daemon *d, struct aw_diag *diag)
         return err;
     d->store_failures = aw_job_counts(d->kept.job)->store_failures;
     d->ticked_us = d->kept.begin_us;
-    if ((err = api_open(d, diag)))
+    if ((err = api_open(d, diag)) ||
+        (err = aw__span_door_open(&d->spans, &d->kept.config, d->log, diag)))
         return err;
     aw_api_agents(&d->api, aw__agents_exchange(d->kept.agents));
     aw__map_open(&d->kept.config, d->log, &d->api, &d->map);
@@ -312,6 +313,7 @@ enum aw_err aw_daemon_run(const struct aw_daemon_life *life, struct aw_diag *dia
     } else {
         aw_doors_close(&d->doors);
     }
+    aw__span_door_close(d->spans);
     aw__map_close(d->map);
     aw_api_deinit(&d->api);
     aw_session_close(&d->kept);

@@ -12,6 +12,7 @@
 #include "daemon/daemon.h"
 #include "daemon/doors.h"
 #include "daemon/session.h"
+#include "daemon/span_door.h"
 #include "web/api.h"
 
 #define AW__DAEMON_VIEWS "views.json" /* of what is kept, beside those of config.h */
@@ -23,7 +24,8 @@ struct aw__daemon {
     struct aw_api api;
     struct aw_doors doors;
     struct aw_tick_timing timing;
-    struct aw__map *map; /* NULL: none */
+    struct aw__map *map;         /* NULL: none */
+    struct aw__span_door *spans; /* NULL: none */
 
     uint32_t stages[AW_STAGE_COUNT]; /* workloads in each, after the last step */
     uint64_t store_failures;         /* after the last step */

@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/text.h"
 
-#define AW__OPTIONS_MAX     32u   /* options of one verb, the common ones included */
+#define AW__OPTIONS_MAX     40u   /* options of one verb, the common ones included */
 #define AW_REPEAT_MAX       64u   /* times a repeatable option may be given */
 #define AW__POSITIONALS_MAX 2u    /* words after the verb; the last may stand for many */
 #define AW_TEXT_MAX         4096u /* bytes of one argument, with its NUL */

@@ -15,12 +15,14 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from pathlib import Path
 
 import cli_test
 from cli_test import expect, expect_ok, run, skip
+from run_test import files
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "trace"
 HEAD = "TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration\n"
@@ -250,6 +252,41 @@ def spans_are_taken_over_http_and_kept():
         done = run("trace", "collect", "--listen", "0.0.0.0:0", "--store", store,
                    "--grpc", "none")
         expect(done.returncode == 64 and "--token-file is required" in done.stderr, done.stderr)
+
+
+def a_daemon_takes_spans_beside_its_work():
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [cli_test.AWARE, "run", "--daemon", "-f", files(folder, ("web",)), "--speed", "50",
+             "--traces", "127.0.0.1:0", "--traces-grpc", "127.0.0.1:0", "--log-format", "json"],
+            cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            ports = {}
+            while len(ports) < 2:
+                line = process.stderr.readline()
+                expect(line, "the daemon ended")
+                for way in ("HTTP", "gRPC"):
+                    if f"spans are taken over {way}" in line:
+                        ports[way] = json.loads(line)["port"]
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+            expect(all(ports.values()), str(ports))
+            now = time.time_ns() // 1000
+            spans = [{"traceId": "77", "id": "1", "timestamp": now, "duration": 250_000,
+                      "localEndpoint": {"serviceName": "mail"}}]
+            request = urllib.request.Request(
+                f"http://127.0.0.1:{ports['HTTP']}/api/v2/spans", method="POST",
+                data=json.dumps(spans).encode(), headers={"Content-Type": "application/json"})
+            with urllib.request.urlopen(request, timeout=20) as answer:
+                expect(answer.status == 202, str(answer.status))
+            expect(run("get", "-o", "json", cwd=folder).returncode == 0, "it does not answer")
+        finally:
+            process.terminate()
+            expect(process.wait(timeout=60) == 0, "the daemon ends well")
+        (store,) = Path(folder).rglob("traces.db")
+        expect(json_of("list", str(store))["requests"][0]["latency_ms"] == 250, "kept at the end")
+        for args in (["--traces", "127.0.0.1:0"], ["--traces-grpc", "127.0.0.1:0"]):
+            done = run("run", *args, cwd=folder)
+            expect(done.returncode == 64 and "goes with --daemon alone" in done.stderr, done.stderr)
 
 
 def data(name):
