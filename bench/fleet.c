@@ -11,6 +11,7 @@
 #include "bench/bench.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/disk_sim.h"
 #include "base/rng.h"
 #include "base/stats.h"
@@ -36,6 +37,10 @@
 #define CHURN_FLEET  500u /* workloads at any time */
 #define CHURN_EACH   4u   /* that come, that change and that go in every tick */
 #define CHURN_WARM_H 2u
+#define LEARN_STEPS  64u  /* of an episode: all of them are to learn after the first */
+#define LEARN_TICKS  300u /* measured while they do */
+#define LEARN_ORDERS 20u
+#define GOAL_TAIL    2.0 /* p99 of a tick, of its median */
 #define GOAL_RSS_MIB 256.0
 #define GOAL_SHARE   100.0 /* percent of one core */
 #define GOAL_GROWTH  1.0   /* percent */
@@ -56,6 +61,7 @@ struct fleet {
     uint32_t *pilot_bytes;         /* [count], before a tick; NULL: nobody asks */
     uint32_t made;                 /* workloads so far, for their names */
     bool quick;                    /* searches are, so that a day can be lived in a minute */
+    bool learns;                   /* beside the ticks, all of them at a time */
 };
 
 static double thread_ms(void)
@@ -113,6 +119,8 @@ static void config_of(const struct fleet *fleet, uint32_t number, struct aw_pilo
     ret->step_s = PERIOD_S;
     ret->seed = number;
     ret->lifecycle.bootstrap = false;
+    if (fleet->learns)
+        ret->episode_steps = LEARN_STEPS;
     if (fleet->quick) {
         ret->rehearse.copies = 1;
         ret->rehearse.tries = ret->rehearse.tries_near = 1;
@@ -169,13 +177,17 @@ static enum aw_err open_log(struct fleet *fleet, uint32_t count, struct aw_diag 
     return err;
 }
 
-static enum aw_err open_fleet(struct fleet *fleet, uint32_t count, bool quick, bool log,
+enum life { TICKS_ALONE, TICKS_QUICK, TICKS_LOGGED, TICKS_LEARNING };
+
+static enum aw_err open_fleet(struct fleet *fleet, uint32_t count, enum life life,
                               struct aw_diag *diag)
 {
+    const bool log = life >= TICKS_LOGGED;
     struct aw_sim_settings settings;
     memset(fleet, 0, sizeof *fleet);
     make_kinds(fleet);
-    fleet->quick = quick;
+    fleet->quick = life == TICKS_QUICK;
+    fleet->learns = life == TICKS_LEARNING;
     aw_rng_init(&fleet->rng, 1, 0);
     aw_conf_defaults(aw_sim_fields, &settings);
     settings.node_count = NODES;
@@ -191,9 +203,12 @@ static enum aw_err open_fleet(struct fleet *fleet, uint32_t count, bool quick, b
     err = aw_loop_new(&(struct aw_loop_config){.cluster = fleet->cluster,
                                                .hooks = log ? aw_desk_hooks(fleet->desk) : NULL,
                                                .workloads_max = count,
-                                               .learn_max = quick ? 1 : 0,
+                                               .learn_max = fleet->quick ? 1 : 0,
+                                               .learning = fleet->learns ? AW_LOOP_LEARN_BESIDE
+                                                                         : AW_LOOP_LEARN_AT_ONCE,
+                                               .thread_count = aw_threads_cpu_count(),
                                                .deadline_us = INT64_MAX},
-                      &fleet->counting.alloc, &fleet->loop, diag);
+                      fleet->learns ? NULL : &fleet->counting.alloc, &fleet->loop, diag);
     for (uint32_t i = 0; !err && i < count; i++)
         err = add(fleet, diag);
     if (!err && log)
@@ -211,17 +226,34 @@ static void close_fleet(struct fleet *fleet)
     aw_sim_free(fleet->sim);
 }
 
+/* A tick by the clock on the wall, and by the thread's own time. */
+static enum aw_err tick_timed(struct fleet *fleet, double *ret_ms, double *ret_cpu_ms,
+                              struct aw_diag *diag)
+{
+    const double cpu = thread_ms();
+    const int64_t begin = aw_clock_monotonic_us(NULL);
+    const enum aw_err err = aw_loop_tick(fleet->loop, NULL, NULL, diag);
+    *ret_ms = 1e-3 * (double)(aw_clock_monotonic_us(NULL) - begin);
+    *ret_cpu_ms = thread_ms() - cpu;
+    return err;
+}
+
+/* A period passes. */
+static enum aw_err pass(const struct fleet *fleet)
+{
+    const struct aw_cluster *cluster = &fleet->cluster;
+    return cluster->ops->advance(cluster->self,
+                                 cluster->ops->now_us(cluster->self) + (int64_t)(PERIOD_S * 1e6));
+}
+
 /* One period. `ret_loop_ms`, `ret_sim_ms`: what each took. */
 static enum aw_err live(struct fleet *fleet, double *ret_loop_ms, double *ret_sim_ms,
                         struct aw_diag *diag)
 {
-    const struct aw_cluster *cluster = &fleet->cluster;
     const double begin = thread_ms();
     enum aw_err err = aw_loop_tick(fleet->loop, NULL, NULL, diag);
     const double ticked = thread_ms();
-    if (!err)
-        err = cluster->ops->advance(cluster->self, cluster->ops->now_us(cluster->self) +
-                                                       (int64_t)(PERIOD_S * 1e6));
+    err = err ? err : pass(fleet);
     *ret_loop_ms = ticked - begin;
     *ret_sim_ms = thread_ms() - ticked;
     return err;
@@ -258,7 +290,7 @@ static enum aw_err ticks(struct fleet *fleet, uint32_t count, struct aw__bench *
 {
     const double before = resident_mib();
     double loop_ms[TICKS], sim_ms[TICKS];
-    enum aw_err err = open_fleet(fleet, count, false, false, diag);
+    enum aw_err err = open_fleet(fleet, count, TICKS_ALONE, diag);
     if (!err && !(fleet->pilot_bytes = aw_alloc_new(NULL, count, sizeof *fleet->pilot_bytes)))
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for a fleet");
     for (uint32_t i = 0; !err && i < WARM_TICKS; i++)
@@ -331,7 +363,7 @@ static enum aw_err changes(struct fleet *fleet, uint32_t count, struct aw__bench
                              .freeze_until_us = AW_NEVER,
                              .reason = "to see what a tick costs that changes nothing"};
     double still_ms = 0, still = 0, free_ms = 0, moved = 0;
-    enum aw_err err = open_fleet(fleet, count, false, true, diag);
+    enum aw_err err = open_fleet(fleet, count, TICKS_LOGGED, diag);
     const double resident = resident_mib(); /* the simulated disk, which grows, is empty still */
     err = err ? err : aw_desk_order(fleet->desk, &order, 0, NULL, diag);
     err = err ? err : median_tick(fleet, &still_ms, &still, diag);
@@ -347,6 +379,71 @@ static enum aw_err changes(struct fleet *fleet, uint32_t count, struct aw__bench
     figure(bench, "", moved, NAN, "workloads changed in such a tick");
     figure(bench, "us", 1e3 * (free_ms - still_ms) / (moved - still), NAN,
            "what a workload more that is changed costs");
+    return AW_OK;
+}
+
+/* --- while everything learns ------------------------------------------------------------------ */
+
+/* A person asks for three replicas at least. */
+static enum aw_err emergency(struct fleet *fleet, uint32_t workload, struct aw_diag *diag)
+{
+    struct aw_order order = {.kind = AW_ORDER_EMERGENCY,
+                             .scope = AW_SCOPE_WORKLOAD,
+                             .until_us = AW_FOR_EVER,
+                             .freeze_until_us = AW_NEVER,
+                             .plan = {.set = AW_PLAN_REPLICAS, .replicas = 3},
+                             .reason = "to see when it is obeyed"};
+    const struct aw_pilot *pilot = aw_loop_pilot(fleet->loop, workload);
+    snprintf(order.name, sizeof order.name, "%s", aw_pilot_config(pilot)->name);
+    const struct aw_cluster *cluster = &fleet->cluster;
+    return aw_desk_order(fleet->desk, &order, cluster->ops->now_us(cluster->self), NULL, diag);
+}
+
+/* With the audit log, on the clock on the wall: what a tick waits for counts. */
+static enum aw_err learning(struct fleet *fleet, uint32_t count, struct aw__bench *bench,
+                            struct aw_diag *diag)
+{
+    static double ms[LEARN_TICKS], cpu_ms[LEARN_TICKS];
+    double sim_ms, obeyed_ms = 0;
+    uint32_t obeyed = 0;
+    enum aw_err err = open_fleet(fleet, count, TICKS_LEARNING, diag);
+    for (uint32_t i = 0; !err && i < LEARN_STEPS + 2; i++)
+        err = live(fleet, &cpu_ms[0], &sim_ms, diag);
+    const uint64_t rounds = err ? 0 : aw_loop_counts(fleet->loop)->learn_rounds;
+    double waiting = INFINITY;
+    for (uint32_t i = 0; !err && i < LEARN_TICKS; i++) {
+        const bool ordered = i % (LEARN_TICKS / LEARN_ORDERS) == 0;
+        const uint32_t who = i * 31 % count;
+        if (ordered)
+            err = emergency(fleet, who, diag);
+        const int64_t begin = aw_clock_monotonic_us(NULL);
+        err = err ? err : tick_timed(fleet, &ms[i], &cpu_ms[i], diag);
+        if (!err && ordered) {
+            obeyed += aw_pilot_decision(aw_loop_pilot(fleet->loop, who))->orders.floor_id != 0;
+            obeyed_ms = fmax(obeyed_ms, 1e-3 * (double)(aw_clock_monotonic_us(NULL) - begin));
+        }
+        err = err ? err : pass(fleet);
+        waiting = err ? 0 : fmin(waiting, (double)aw_loop_counts(fleet->loop)->learn_waiting);
+    }
+    if (err)
+        return err;
+    aw_stats_sort(ms, LEARN_TICKS);
+    aw_stats_sort(cpu_ms, LEARN_TICKS);
+    const double median = aw_stats_quantile(ms, LEARN_TICKS, 0.5);
+    const double p99 = aw_stats_quantile(ms, LEARN_TICKS, 0.99);
+    figure(bench, "", waiting, NAN, "workloads that wait to learn, at the least");
+    figure(bench, "", (double)(aw_loop_counts(fleet->loop)->learn_rounds - rounds), NAN,
+           "rounds of learning in 300 ticks");
+    figure(bench, "ms", median, NAN, "tick while everything learns, median");
+    figure(bench, "ms", p99, NAN, "tick while everything learns, p99");
+    figure(bench, "ms", ms[LEARN_TICKS - 1], NAN, "tick while everything learns, the longest");
+    figure(bench, "", p99 / median, GOAL_TAIL, "p99 of a tick, of its median");
+    figure(bench, "",
+           aw_stats_quantile(cpu_ms, LEARN_TICKS, 0.99) /
+               aw_stats_quantile(cpu_ms, LEARN_TICKS, 0.5),
+           GOAL_TAIL, "the same of the thread's own time");
+    figure(bench, "", (double)LEARN_ORDERS - obeyed, 0, "of 20 emergencies, not in the next tick");
+    figure(bench, "ms", obeyed_ms, NAN, "longest from an emergency to what it orders");
     return AW_OK;
 }
 
@@ -379,7 +476,7 @@ static enum aw_err churn(struct fleet *fleet, uint32_t hours, struct aw__bench *
     const uint32_t per_hour = (uint32_t)(3600 / PERIOD_S);
     double warm = NAN, highest = 0, loop_ms, sim_ms;
     uint64_t warm_blocks = 0, most_blocks = 0;
-    enum aw_err err = open_fleet(fleet, CHURN_FLEET, true, false, diag);
+    enum aw_err err = open_fleet(fleet, CHURN_FLEET, TICKS_QUICK, diag);
     for (uint32_t i = 0; !err && i < hours * per_hour; i++) {
         err = churn_once(fleet, diag);
         err = err ? err : live(fleet, &loop_ms, &sim_ms, diag);
@@ -417,6 +514,10 @@ enum aw_err aw__bench_fleet(struct aw__bench *bench, struct aw_diag *diag)
     close_fleet(fleet);
     if (!err) {
         err = changes(fleet, count, bench, diag);
+        close_fleet(fleet);
+    }
+    if (!err) {
+        err = learning(fleet, count, bench, diag);
         close_fleet(fleet);
     }
     if (!err && hours) {

@@ -1,4 +1,4 @@
-/* learning.c - rounds of learning on threads of a lower priority. */
+/* learning.c - rounds of learning on threads of their own. */
 #include "control/learning.h"
 
 #include <string.h>
@@ -28,7 +28,8 @@ static void *work(void *ctx)
 {
     struct aw__learning *l = ctx;
     /* of this thread alone, on Linux; without the right to, it learns as any other thread */
-    (void)!setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
+    if (l->humble)
+        (void)!setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
     pthread_mutex_lock(&l->lock);
     while (!l->stop) {
         struct aw__learning_place *place = next_of(l);
@@ -48,9 +49,9 @@ static void *work(void *ctx)
 }
 
 enum aw_err aw__learning_init(struct aw__learning *l, uint32_t threads, uint32_t rounds_max,
-                              const struct aw_alloc *alloc)
+                              bool humble, const struct aw_alloc *alloc)
 {
-    *l = (struct aw__learning){.alloc = alloc, .max = rounds_max};
+    *l = (struct aw__learning){.alloc = alloc, .max = rounds_max, .humble = humble};
     threads = threads > 0 ? threads : 1;
     l->place = aw_alloc_new(alloc, rounds_max, sizeof *l->place);
     l->thread = aw_alloc_new(alloc, threads, sizeof *l->thread);

@@ -1,11 +1,12 @@
 /*
- * learning.h - threads of a lower priority on which rounds of learning run beside the ticks.
+ * learning.h - threads on which rounds of learning run beside the ticks.
  *
  * Call order: init; begin where there is room; finished or wait, then the round is the caller's
  *             again; deinit.
  * Memory:     at init.
- * Threads:    single owner. Rounds run on threads of their own, first come, first served; a thread
- *             that ticks goes before them.
+ * Threads:    single owner. Rounds run on threads of their own, first come, first served. Where
+ *             they are `humble` the thread that ticks goes before them; not where it may have to
+ *             wait for them.
  */
 #ifndef AW_CONTROL_LEARNING_H
 #define AW_CONTROL_LEARNING_H
@@ -30,13 +31,15 @@ struct aw__learning {
     pthread_mutex_t lock;
     pthread_cond_t work, done;
     uint64_t next_order;
+    bool humble;
     _Atomic bool stop; /* rounds give up */
     bool made;
 };
 
 /* On failure it is zeroed, of which deinit is a no-op. */
 AW_NODISCARD enum aw_err aw__learning_init(struct aw__learning *learning, uint32_t threads,
-                                           uint32_t rounds_max, const struct aw_alloc *alloc);
+                                           uint32_t rounds_max, bool humble,
+                                           const struct aw_alloc *alloc);
 /* Rounds that run give up; all are freed. */
 void aw__learning_deinit(struct aw__learning *learning);
 

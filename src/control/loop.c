@@ -142,6 +142,8 @@ static enum aw_err make_slots(struct aw_loop *loop, const struct aw_loop_config 
 {
     const uint32_t threads = config->thread_count;
     uint32_t learn_max = config->learn_max;
+    if (learn_max == 0 && config->learning == AW_LOOP_LEARN_AFTER)
+        learn_max = AW_LOOP_LEARN_AFTER_MAX;
     if (learn_max == 0)
         learn_max = threads > AW_LOOP_LEARN_MAX ? threads : AW_LOOP_LEARN_MAX;
     loop->learn_max = learn_max < loop->max ? learn_max : loop->max;

@@ -75,8 +75,8 @@ struct aw_loop_hooks {
 };
 
 enum aw_loop_learning { AW_LOOP_LEARN_AT_ONCE, AW_LOOP_LEARN_AFTER, AW_LOOP_LEARN_BESIDE };
-/* Ticks: a minute of the usual steps. */
-#define AW_LOOP_LEARN_LATER     4u
+/* Ticks: two minutes of the usual steps. */
+#define AW_LOOP_LEARN_LATER     8u
 #define AW_LOOP_LEARN_LATER_MAX 64u
 
 struct aw_loop_config {
@@ -89,7 +89,8 @@ struct aw_loop_config {
     uint32_t thread_count;                /* that learn; 0 and 1: the caller alone */
     enum aw_loop_learning learning;
     uint32_t learn_after; /* ticks; 0: AW_LOOP_LEARN_LATER */
-    uint32_t learn_max;   /* rounds of one tick; 0: AW_LOOP_LEARN_MAX, or the threads */
+    uint32_t learn_max;   /* rounds of one tick; 0: AW_LOOP_LEARN_AFTER_MAX, or else
+                             AW_LOOP_LEARN_MAX or the threads */
     int64_t deadline_us;  /* of one call of the cluster */
     const struct aw_loop_hooks *hooks; /* borrowed, no slot NULL; NULL: no desk */
     bool steadfast; /* a store that fails is lived with: nothing is changed until it is back */
@@ -100,8 +101,10 @@ struct aw_loop_config {
     struct aw_agent_exchange *exchange;
 };
 
-/* A round is about a second's work: eight of them fit into the shortest usual period, 15 s. */
-#define AW_LOOP_LEARN_MAX 8u
+/* A round is about a second's work: eight of them fit into the shortest usual period, 15 s. With
+ * AFTER few begin in a tick, so that a tick of a clock that runs faster waits for few. */
+#define AW_LOOP_LEARN_MAX       8u
+#define AW_LOOP_LEARN_AFTER_MAX 2u
 
 /* Called for every decision, in the order of workloads, after it was applied or refused. */
 typedef void aw_loop_sink(void *ctx, uint32_t workload, const struct aw_decision *decision);

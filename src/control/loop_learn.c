@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* One thread fewer than there are processors to learn on: the thread that ticks has its own. */
+/* A thread that never waits has a processor of its own, and goes first. */
 enum aw_err aw__loop_learning_make(struct aw_loop *loop, const struct aw_loop_config *config,
                                    struct aw_diag *diag)
 {
@@ -21,9 +21,11 @@ enum aw_err aw__loop_learning_make(struct aw_loop *loop, const struct aw_loop_co
                        AW_LOOP_LEARN_LATER_MAX);
     loop->round_max = loop->learn_max * (loop->mode == AW_LOOP_LEARN_AFTER ? loop->later + 1 : 1);
     loop->rounds = aw_alloc_new(loop->alloc, loop->round_max, sizeof *loop->rounds);
-    err = loop->rounds ? aw__learning_init(&loop->learning, threads > 2 ? threads - 1 : 1,
-                                           loop->round_max, loop->alloc)
-                       : AW_ERR_NOMEM;
+    const bool waits = loop->mode == AW_LOOP_LEARN_AFTER;
+    const uint32_t learners = waits || threads < 2 ? threads : threads - 1;
+    err = loop->rounds
+              ? aw__learning_init(&loop->learning, learners, loop->round_max, !waits, loop->alloc)
+              : AW_ERR_NOMEM;
     return err ? aw_fail(diag, err, "no threads to learn with") : AW_OK;
 }
 
