@@ -200,15 +200,16 @@ static enum aw_err open_fleet(struct fleet *fleet, uint32_t count, enum life lif
     if (log && (err = open_log(fleet, count, diag)))
         return err;
     fleet->cluster = aw_sim_cluster(fleet->sim);
-    err = aw_loop_new(&(struct aw_loop_config){.cluster = fleet->cluster,
-                                               .hooks = log ? aw_desk_hooks(fleet->desk) : NULL,
-                                               .workloads_max = count,
-                                               .learn_max = fleet->quick ? 1 : 0,
-                                               .learning = fleet->learns ? AW_LOOP_LEARN_BESIDE
-                                                                         : AW_LOOP_LEARN_AT_ONCE,
-                                               .thread_count = aw_threads_cpu_count(),
-                                               .deadline_us = INT64_MAX},
-                      fleet->learns ? NULL : &fleet->counting.alloc, &fleet->loop, diag);
+    err = aw_loop_new(
+        &(struct aw_loop_config){.cluster = fleet->cluster,
+                                 .hooks = log ? aw_desk_hooks(fleet->desk) : NULL,
+                                 .workloads_max = count,
+                                 .learn_max = fleet->quick ? 1 : 0,
+                                 .learning =
+                                     fleet->learns ? AW_LOOP_LEARN_BESIDE : AW_LOOP_LEARN_AT_ONCE,
+                                 .thread_count = fleet->learns ? aw_threads_cpu_count() : 0,
+                                 .deadline_us = INT64_MAX},
+        fleet->learns ? NULL : &fleet->counting.alloc, &fleet->loop, diag);
     for (uint32_t i = 0; !err && i < count; i++)
         err = add(fleet, diag);
     if (!err && log)

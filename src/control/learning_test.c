@@ -72,7 +72,7 @@ static struct aw_pilot *pilot_of(struct bench *b, uint32_t i)
     return aw_loop_pilot(aw_job_loop(b->job), i);
 }
 
-/* Whether so many rounds give a policy, and it is taken. Those that have seen too little come first,
+/* Whether so many rounds give a policy, and it is taken. Those that saw too little come first,
  * and do not count. */
 static bool learned(struct bench *b, uint64_t rounds)
 {
