@@ -256,7 +256,7 @@ static void capacity_changed(void *self, bool load)
 
 AW_LAYOUT(capacity_layout, struct aw_capacity_memory, 0, rule.x, lived.margin_trim, lived.size_trim,
           lived.size_trim_used, lived.cores_sum, lived.completions_sum, lived.smooth_load,
-          lived.high_load, lived.oom_floor_bytes, lived.bound_millicores, lived.load,
+          lived.high_load, lived.oom_floor_bytes, lived.bound_millicores, lived.spare, lived.load,
           lived.memory_bytes, lived.step, lived.idle, lived.since_resize, lived.quiet,
           AW_CONTEXT_MEMORY(context.), seen, known.checksum, known.distance, known.missed,
           known.level, known.switches, prices.hour, budget, slo_latency_us, recent, since, sure,

@@ -9,14 +9,16 @@
 #include <string.h>
 
 /* The budget is aimed at from below: a window's worth of chance must not overspend it. */
-#define TARGET_SHARE    0.7
+#define TARGET_SHARE    0.9
 #define MARGIN_TRIM_MIN (-0.4)
 #define MARGIN_TRIM_MAX 1.5
-#define SIZE_TRIM_MIN   (-0.1)
+#define SIZE_TRIM_MIN   (-0.4)
 #define SIZE_TRIM_MAX   0.3
 #define SIZE_TRIM_GAIN  0.005
+#define SIZE_TRIM_SHARE 0.4  /* of the margin's rate, where the margin is not felt */
+#define SPARE_MOST      1.3  /* capacity over what is wanted, at which the margin is still felt */
 #define RESIZE_STEPS    40u  /* ten minutes between changes of size */
-#define RESIZE_LEAST    0.01 /* change of the size's logarithm that is worth a rollout */
+#define RESIZE_LEAST    0.03 /* change of the size's logarithm that is worth a rollout */
 #define SETTLED_STEPS   2u
 #define REQUEST_FADE    0.995
 #define HIGH_FADE       0.9995
@@ -172,11 +174,18 @@ static void follow(const struct aw_capacity_rule_values *values,
                    bool violated)
 {
     const double off = (violated ? 1 : 0) - TARGET_SHARE * task->budget;
-    const double trim = memory->margin_trim + values->v[AW_CAPACITY_RULE_TRIM] * off;
-    memory->margin_trim = fmin(MARGIN_TRIM_MAX, fmax(MARGIN_TRIM_MIN, trim));
-    if (memory->quiet > SETTLED_STEPS)
+    const double rate = values->v[AW_CAPACITY_RULE_TRIM];
+    /* where one replica is more than is wanted a met step says nothing of the margin, and more of
+     * the size */
+    const bool felt = memory->spare < SPARE_MOST;
+    if (felt || violated)
+        memory->margin_trim =
+            fmin(MARGIN_TRIM_MAX, fmax(MARGIN_TRIM_MIN, memory->margin_trim + rate * off));
+    if (memory->quiet > SETTLED_STEPS) {
+        const double gain = felt ? SIZE_TRIM_GAIN : SIZE_TRIM_SHARE * rate;
         memory->size_trim =
-            fmin(SIZE_TRIM_MAX, fmax(SIZE_TRIM_MIN, memory->size_trim + SIZE_TRIM_GAIN * off));
+            fmin(SIZE_TRIM_MAX, fmax(SIZE_TRIM_MIN, memory->size_trim + gain * off));
+    }
 }
 
 static int64_t memory_for(const struct aw_bounds *bounds, struct aw_capacity_rule_memory *memory,
@@ -270,6 +279,7 @@ void aw_capacity_rule_decide(const struct aw_capacity_rule_values *values,
     }
     plan.cpu_millicores = (int64_t)(millicores / 10 + 0.5) * 10;
     plan.replicas = (uint32_t)fmin(1e6, fmax(1, replicas));
+    memory->spare = plan.replicas > 1 ? 1 : millicores / fmax(1, wanted);
     const bool nothing = !known || per_request <= 0; /* to go by */
     const bool blind = nothing || isnan(reading->cpu_cores_used);
     if (nothing || (blind && plan.replicas < reading->replicas_wanted))

@@ -77,6 +77,7 @@ struct aw_capacity_rule_memory {
     double smooth_load, high_load;
     double oom_floor_bytes;
     double bound_millicores; /* of a replica, for all that as many as are allowed had to serve */
+    double spare; /* capacity of the one replica over what was wanted; 1: there were more of them */
     uint16_t load[AW_CAPACITY_RULE_HISTORY];                /* rings, aw_pack16; requests/s */
     uint16_t memory_bytes[AW_CAPACITY_RULE_MEMORY_HISTORY]; /* never below what was seen */
     uint32_t step, idle, since_resize, quiet;
