@@ -13,7 +13,7 @@
 #include "policy/external.h"
 
 #define LAMBDA_RATE    0.2  /* per episode; a weight that is five times too small takes a dozen */
-#define KNOWN_ROWS     720u /* steps of a policy that others have lived, before a search */
+#define KNOWN_MINUTES  180u /* of load, before what others have lived is searched beyond */
 #define SHARE_FADE     0.7  /* of the share of violations that lambda follows, per episode */
 #define DRIFT_EPISODES 10u  /* that are still believed after the workload has drifted */
 #define DOUBT          0.1  /* of what is known, that is still believed after a drift */
@@ -118,6 +118,10 @@ static struct aw_lifecycle_estimate estimate_now(const struct aw__pilot_memory *
 static bool search_due(const struct aw_pilot *pilot)
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
+    if (pilot->policy.ops->known(pilot->policy.self) &&
+        (memory->lifecycle.stage == AW_STAGE_OFFLINE || /* it comes back with time */
+         memory->minute_count - memory->minute_first < KNOWN_MINUTES))
+        return false;
     return memory->rows >= memory->next_rows ||
            (memory->loaded >= MISSED_WINDOW && aw__pilot_policy_id(pilot) &&
             (uint64_t)memory->missed * MISSED_WINDOW >= (uint64_t)MISSED_MANY * memory->loaded);
@@ -244,10 +248,10 @@ static void begin_with_known(struct aw_pilot *pilot)
         return;
     if (policy->ops->learned(policy->self) != before) {
         memory->origin = (struct aw_policy_origin){.name = "library", .checksum = known->checksum};
-        memory->next_rows = memory->rows + KNOWN_ROWS;
+        memory->next_rows = memory->rows + AW__PILOT_SEARCH_ROWS;
         aw__pilot_canary_changed(pilot);
     }
-    if (aw_lifecycle_known(&pilot->lifecycle, &memory->lifecycle, &memory->stay))
+    if (aw_lifecycle_known(&memory->lifecycle, &memory->stay))
         pilot->moved = true;
 }
 
@@ -433,7 +437,8 @@ struct aw_policy_seen aw__pilot_shown(const struct aw_pilot *pilot, bool acted)
                                                          ? (double)NAN
                                                          : pilot->sample.latency_us_p50.value,
                                    .violated = pilot->score.violated,
-                                   .acted = pilot->finished && acted};
+                                   .acted = pilot->finished && acted,
+                                   .set_aside = pilot->memory.lifecycle.stage == AW_STAGE_OFFLINE};
 }
 
 struct aw_figure *aw__pilot_figure(struct aw_pilot *pilot, enum aw_input input)

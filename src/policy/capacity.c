@@ -154,6 +154,12 @@ static void capacity_observe(void *self, const struct aw_policy_seen *seen)
     }
     if (memory->sure && memory->known.checksum && asked_anew(capacity))
         choose(capacity, 0, false);
+    if (seen->set_aside && memory->sure && memory->since > 0) {
+        /* it has failed, whoever found it: what others have lived, more carefully than before */
+        const uint32_t level = memory->known.level + 1;
+        choose(capacity, level < SWITCH_LEVEL_MAX ? level : SWITCH_LEVEL_MAX, true);
+        memory->recent = memory->since = 0;
+    }
     if (!memory->id || !seen->acted)
         return;
     memory->recent = (memory->recent << 1) | seen->violated;

@@ -247,6 +247,36 @@ static void misses_again_and_again_ask_for_more_careful_numbers(void **state)
     aw_library_deinit(&library);
 }
 
+/* A policy that was searched for, acted, and was set aside: others have lived better ones. */
+static void what_failed_gives_way_to_what_others_have_lived(void **state)
+{
+    (void)state;
+    struct aw_library library;
+    fill(&library);
+    struct aw_policy policy = begin(&library);
+    struct aw_capacity *capacity = policy.self;
+    const struct aw_reading reading = aw_testing_reading(0);
+    for (uint32_t t = 0; t < 40; t++)
+        watch(&policy, &reading, false, false);
+    struct aw_capacity_rule searched = library.rule[THRIFTY];
+    searched.x[0] += 0.01;
+    aw_capacity_set(capacity, &searched, aw_capacity_rule_id(&searched));
+    const struct aw_policy_seen seen = {
+        .reading = &reading, .latency_us_p50 = 2e4, .violated = true, .set_aside = true};
+    policy.ops->observe(policy.self, &seen);
+    assert_true(capacity->memory.id == aw_capacity_rule_id(&searched)); /* it never acted */
+    watch(&policy, &reading, true, true);
+    policy.ops->observe(policy.self, &seen);
+    assert_non_null(policy.ops->known(policy.self));
+    assert_true(policy.ops->known(policy.self)->level > 0);
+    const uint64_t chosen = capacity->memory.id;
+    assert_true(chosen != aw_capacity_rule_id(&searched));
+    policy.ops->observe(policy.self, &seen); /* once for every time that it failed */
+    assert_true(capacity->memory.id == chosen);
+    aw_policy_free(&policy);
+    aw_library_deinit(&library);
+}
+
 static void other_prices_ask_for_other_numbers(void **state)
 {
     (void)state;
@@ -281,6 +311,7 @@ AW_TEST_GROUP("library")
         cmocka_unit_test(after_ten_minutes_there_is_a_policy),
         cmocka_unit_test(a_workload_that_sleeps_has_a_policy_too_and_is_asked_again_when_it_wakes),
         cmocka_unit_test(misses_again_and_again_ask_for_more_careful_numbers),
+        cmocka_unit_test(what_failed_gives_way_to_what_others_have_lived),
         cmocka_unit_test(other_prices_ask_for_other_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

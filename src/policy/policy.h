@@ -62,6 +62,7 @@ struct aw_policy_seen {
     double latency_us_p50; /* NAN: not known */
     bool violated;         /* the step that has ended missed its SLO */
     bool acted;            /* this very policy has brought that step about */
+    bool set_aside;        /* its stage lets the fallback act */
 };
 /* Of a policy that others have lived: what it was chosen by. No padding: it is saved. */
 struct aw_policy_known {

@@ -408,11 +408,17 @@ bool aw_lifecycle_episode(const struct aw_lifecycle *lifecycle, struct aw_lifecy
     return memory->stage != before;
 }
 
-bool aw_lifecycle_known(const struct aw_lifecycle *lifecycle, struct aw_lifecycle_memory *memory,
-                        struct aw_lifecycle_reason *ret_reason)
+/* Episodes to stay OFFLINE with a policy that others have lived: one, then twice as many each time.
+ */
+static uint32_t known_least(const struct aw_lifecycle_memory *memory)
+{
+    return 1u << (memory->demotions < BACKOFF_MAX ? memory->demotions : BACKOFF_MAX) >> 1;
+}
+
+bool aw_lifecycle_known(struct aw_lifecycle_memory *memory, struct aw_lifecycle_reason *ret_reason)
 {
     if (memory->stage != AW_STAGE_OFFLINE ||
-        (memory->acted && memory->stage_episodes < offline_least(lifecycle, memory)))
+        (memory->acted && memory->stage_episodes < known_least(memory)))
         return false;
     const uint32_t demotions = memory->demotions;
     struct aw_lifecycle_reason reason = reason_of(memory, AW_LIFECYCLE_CAUSE_KNOWN);
