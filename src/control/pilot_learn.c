@@ -188,6 +188,7 @@ static void lesson_of(const struct aw_pilot *pilot, float *load, const _Atomic b
                 .load_per_s = load,
                 .minutes = past_load(memory, load),
                 .minutes_seen = memory->minute_count - memory->minute_first,
+                .tried = goes_on_trial(pilot),
                 .seed = seed,
                 .slo_weight = config->slo_weight,
                 .stop = stop,

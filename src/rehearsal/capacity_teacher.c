@@ -43,6 +43,10 @@ static enum aw_err find_starts(const struct aw_lesson *lesson, struct aw_rehears
     enum aw_err err = AW_ERR_NODATA;
     *ret = (struct starts){.origin[AW_REHEARSE_KNOWN] = lesson->origin,
                            .at.known = capacity->memory.id ? &capacity->memory.rule : NULL};
+    if (lesson->policy_task->library) {
+        ret->at.lived = lesson->policy_task->library->rule;
+        ret->at.lived_count = lesson->policy_task->library->rules;
+    }
     if (lesson->learner)
         err = taught(lesson, rehearsal, &ret->taught, &ret->origin[AW_REHEARSE_TAUGHT]);
     if (!err)

@@ -11,6 +11,8 @@
 #define ENOUGH_MINUTES 1440u /* of load, to know what there may be */
 #define STRESS         1.5   /* more load than ever seen, where nothing is known */
 #define CAREFUL_LEAST  0.2   /* of the target, where nothing is known */
+#define TRIED_STRESS   1.1   /* times the load, and .. */
+#define TRIED_CAREFUL  0.7   /* .. of the target, where a trial comes before it acts alone */
 #define UNSCORED       10u   /* steps: how it stood before is nobody's merit */
 #define CHECK_SEED     0x5eedu
 #define DRAWS          10u
@@ -28,7 +30,7 @@ const struct aw_conf_field aw_rehearse_fields[] = {
                    "Copies of a workload that a policy is tried on."),
     AW_CONF_NUMBER(tries, "80", 4, 100000, "Policies drawn at random before the search proper."),
     AW_CONF_NUMBER(tries_near, "100", 10, 100000, "Policies tried by each search (CMA-ES)."),
-    AW_CONF_NUMBER(target, "0.7", 0.01, 1,
+    AW_CONF_NUMBER(target, "0.9", 0.01, 1,
                    "Share of the SLO budget that a rehearsed policy may spend."),
     AW_CONF_NUMBER(error_max, "0.5", 0, 100,
                    "Mean error of ln latency beyond which a copy is not believed."),
@@ -54,8 +56,10 @@ struct aw_rehearsal {
     const struct aw_alloc *alloc;
 };
 
-double aw_rehearse_busier(uint32_t minutes_seen)
+double aw_rehearse_busier(uint32_t minutes_seen, bool tried)
 {
+    if (tried)
+        return TRIED_STRESS;
     return 1 + STRESS * fmax(0, 1 - minutes_seen / (double)ENOUGH_MINUTES);
 }
 
@@ -77,7 +81,7 @@ static enum aw_err make_copy(struct aw_rehearsal *r, uint32_t index, struct aw_d
     sim.in_place = config->in_place;
     copy->error = fit.error;
     /* every other copy is busier than the past was */
-    copy->load_factor = index % 2 ? aw_rehearse_busier(config->minutes_seen) : 1;
+    copy->load_factor = index % 2 ? aw_rehearse_busier(config->minutes_seen, config->tried) : 1;
     copy->slo = config->slo;
     copy->slo.latency_us_p99 *= exp(-fit.bias);
     copy->workload = (struct aw_sim_workload){
@@ -357,8 +361,9 @@ double aw_rehearsal_value(const struct aw_rehearsal *r, const struct aw_rehearse
         worst = fmax(worst, each[i].violation_share);
     }
     const double known = fmin(1, 2.0 * r->config.minutes_seen / ENOUGH_MINUTES);
+    const double least = r->config.tried ? TRIED_CAREFUL : CAREFUL_LEAST;
     const double target =
-        fmax(1e-4, r->config.settings.target * r->config.budget * fmax(CAREFUL_LEAST, known));
+        fmax(1e-4, r->config.settings.target * r->config.budget * fmax(least, known));
     const double over = 0.5 * (share + worst) / target;
     double price = 0;
     if (over > 1)
@@ -509,9 +514,14 @@ enum aw_err aw_rehearsal_search(struct aw_rehearsal *r, const struct aw_rehearse
     for (uint32_t s = 0; s < STARTS; s++)
         value[s] = INFINITY;
     enum aw_err err = AW_OK;
-    for (uint32_t i = 0; !err && i < r->config.settings.tries; i++) {
+    const bool lived = starts->lived_count > 0;
+    const uint32_t tries = lived ? starts->lived_count : r->config.settings.tries;
+    for (uint32_t i = 0; !err && i < tries; i++) {
         double x[AW_CAPACITY_RULE_DIM], v;
-        draw(&rng, i, r->config.settings.tries, x);
+        if (lived)
+            memcpy(x, starts->lived[i].x, sizeof x);
+        else
+            draw(&rng, i, tries, x);
         if ((err = judge(r, x, seed, &v)))
             break;
         uint32_t at = STARTS;
@@ -528,11 +538,12 @@ enum aw_err aw_rehearsal_search(struct aw_rehearsal *r, const struct aw_rehearse
     }
     struct aw_rehearse_found best = {.value = INFINITY};
     double x[AW_CAPACITY_RULE_DIM], mean[AW_CAPACITY_RULE_DIM];
-    for (uint32_t s = 0; !err && s < STARTS; s++)
+    for (uint32_t s = 0; !err && s < (lived ? 1 : STARTS); s++)
         err = seek(r, AW_REHEARSE_DRAWN, FAR_SPREAD, seed + s, seed, start[s], &best);
     if (!err && starts->known) {
         memcpy(x, starts->known->x, sizeof x);
-        err = seek(r, AW_REHEARSE_KNOWN, NEAR_SPREAD, seed + STARTS, seed, x, &best);
+        err = contend(r, x, AW_REHEARSE_KNOWN, seed, &best);
+        err = err ? err : seek(r, AW_REHEARSE_KNOWN, NEAR_SPREAD, seed + STARTS, seed, x, &best);
     }
     if (!err && starts->taught) {
         memcpy(x, starts->taught->x, sizeof x);

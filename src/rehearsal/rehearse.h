@@ -56,6 +56,7 @@ struct aw_rehearse_config {
     const float *load_per_s; /* [minutes], oldest first */
     uint32_t minutes;
     uint32_t minutes_seen; /* in all: how well its load is known */
+    bool tried;            /* what is found goes on trial before it acts alone: less care will do */
     uint64_t seed;
     double slo_weight; /* of the paper's reward */
     /* True: plays give up, with AW_ERR_INTERRUPTED. Any thread writes it; NULL: they never do. */
@@ -73,7 +74,7 @@ struct aw_rehearsed {
 };
 
 /* How much busier than the past a copy should be, the more so the less of the load is known. */
-double aw_rehearse_busier(uint32_t minutes_seen);
+double aw_rehearse_busier(uint32_t minutes_seen, bool tried);
 
 struct aw_rehearsal; /* opaque */
 
@@ -121,6 +122,8 @@ AW_NODISCARD enum aw_err aw_rehearsal_translate(struct aw_rehearsal *rehearsal,
 struct aw_rehearse_starts {
     const struct aw_capacity_rule *known;  /* what is in force */
     const struct aw_capacity_rule *taught; /* what another policy does (aw_rehearsal_translate) */
+    const struct aw_capacity_rule *lived;  /* [lived_count] by others; in the place of draws */
+    uint32_t lived_count;
 };
 enum aw_rehearse_from { AW_REHEARSE_DRAWN, AW_REHEARSE_KNOWN, AW_REHEARSE_TAUGHT };
 struct aw_rehearse_found {

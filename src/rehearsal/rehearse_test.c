@@ -115,7 +115,7 @@ static void the_search_finds_what_is_better_than_the_plain_capacity_rule(void **
 static void a_search_is_repeatable_and_keeps_what_is_known_to_be_good(void **state)
 {
     (void)state;
-    struct aw_rehearse_config config = config_of(60);
+    struct aw_rehearse_config config = config_of(180);
     config.settings.tries = 10;
     config.settings.tries_near = 20;
     struct aw_rehearsal *r = rehearsal_of(&config);
@@ -129,6 +129,33 @@ static void a_search_is_repeatable_and_keeps_what_is_known_to_be_good(void **sta
     const struct aw_rehearse_starts known = {.known = &found.rule};
     assert_ok(aw_rehearsal_search(r, &known, 3, &again));
     assert_true(worth(r, &again.rule) < worth(r, &found.rule) + 0.1);
+    aw_rehearsal_free(r);
+}
+
+static void a_search_begins_at_the_best_of_what_others_have_lived(void **state)
+{
+    (void)state;
+    struct aw_rehearse_config config = config_of(180);
+    config.settings.tries_near = 10;
+    struct aw_rehearsal *r = rehearsal_of(&config);
+    struct aw_capacity_rule lived[3];
+    for (uint32_t i = 0; i < 3; i++)
+        aw_capacity_rule_plain(&lived[i]);
+    lived[0].x[AW_CAPACITY_RULE_MARGIN] = 0; /* too little, too much, and the plain one */
+    lived[2].x[AW_CAPACITY_RULE_MARGIN] = 1;
+    const struct aw_rehearse_starts starts = {.lived = lived, .lived_count = 3};
+    struct aw_rehearse_found found;
+    assert_ok(aw_rehearsal_search(r, &starts, 1, &found));
+    assert_int_equal(found.from, AW_REHEARSE_DRAWN);
+    assert_true(worth(r, &found.rule) < worth(r, &lived[1]) + 0.1);
+    double nearest = 1; /* nothing was drawn: it lies near one of them */
+    for (uint32_t k = 0; k < 3; k++) {
+        double off = 0;
+        for (uint32_t i = 0; i < AW_CAPACITY_RULE_DIM; i++)
+            off = fmax(off, fabs(found.rule.x[i] - lived[k].x[i]));
+        nearest = fmin(nearest, off);
+    }
+    assert_true(nearest < 0.5);
     aw_rehearsal_free(r);
 }
 
@@ -488,6 +515,7 @@ AW_TEST_GROUP("rehearse")
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_search_finds_what_is_better_than_the_plain_capacity_rule),
         cmocka_unit_test(a_search_is_repeatable_and_keeps_what_is_known_to_be_good),
+        cmocka_unit_test(a_search_begins_at_the_best_of_what_others_have_lived),
         cmocka_unit_test(a_play_is_a_function_of_capacity_rule_and_seed),
         cmocka_unit_test(a_copy_that_was_busier_than_the_past_can_be_as_busy_as_it),
         cmocka_unit_test(costs_are_compared_with_needs_episode_by_episode),
