@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#define PEAK_FADE    0.998 /* a step: a peak counts half after an hour and a half */
+#define PEAK_FADE    0.995 /* a step: a peak counts half after half an hour */
 #define SETTLED      2u    /* steps after a raise before the next, once all replicas are ready */
 #define SETTLED_MOST 12u   /* and where they never are */
 
@@ -18,7 +18,6 @@ const struct aw_conf_field aw_relief_fields[] = {
     AW_CONF_NUMBER(factor_max, "8", 1, 100, "Factor of all raises together."),
     AW_CONF_NUMBER(utilisation, "0.8", 0.05, 1, "Utilisation at the peak, before any raise."),
     AW_CONF_NUMBER(give_back, "240", 1, 100000, "Met steps in which a raise is given back."),
-    AW_CONF_NUMBER(size_hold, "4", 1, 100, "Times as long for a raise of a replica's CPU."),
     {0},
 };
 
@@ -65,7 +64,7 @@ void aw_relief_observe(const struct aw_relief_settings *settings, struct aw_reli
     if (slo == AW_GUARD_SLO_MET) {
         const double step = log(settings->replicas_factor) / settings->give_back;
         memory->replicas_ln = fmax(0, memory->replicas_ln - step);
-        memory->size_ln = fmax(0, memory->size_ln - step / settings->size_hold);
+        memory->size_ln = fmax(0, memory->size_ln - step);
     }
     memory->recent = (memory->recent << 1) | (slo == AW_GUARD_SLO_MISSED);
     const uint32_t window = settings->of < 32 ? (1u << settings->of) - 1 : UINT32_MAX;

@@ -29,7 +29,6 @@ struct aw_relief_settings {
     double factor_max;  /* of all raises together, each of the two */
     double utilisation; /* of the peak of use that the floor stands on */
     double give_back;   /* met steps in which a raise of replicas is given back */
-    double size_hold;   /* times as long for a raise of size: each change of it is a rollout */
 };
 extern const struct aw_conf_field aw_relief_fields[];
 
