@@ -467,8 +467,8 @@ static void missed_steps_make_replicas_larger_but_seldom(void **state)
     }
 }
 
-/* One replica of a core where a fifth is wanted: a smaller margin would change nothing, and would be
- * missed when load comes. */
+/* One replica of a core where a fifth is wanted: a smaller margin would change nothing, and would
+ * be missed when load comes. */
 static void where_one_replica_is_too_large_the_size_falls_and_the_margin_stays(void **state)
 {
     (void)state;
