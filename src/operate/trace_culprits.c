@@ -121,8 +121,9 @@ static enum aw_err hunt_read(struct hunt *hunt, const struct aw_call *run, struc
 {
     const char *baseline = aw_args_text(run->args, "baseline");
     const char *last = aw_args_text(run->args, "last");
-    char *files[1] = {(char *)(uintptr_t)baseline};
+    char path[AW_TEXT_MAX] = "", *files[1] = {path};
     int64_t last_us = 0;
+    snprintf(path, sizeof path, "%s", baseline ? baseline : "");
     if (baseline && last)
         return aw_fail(diag, AW_ERR_USAGE, "--baseline and --last are two ways to say one thing");
     enum aw_err err =

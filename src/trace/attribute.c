@@ -1,4 +1,5 @@
 /* attribute.c - the attributes that matter, out of the dozens that a span or resource may have. */
+#include <stdio.h>
 #include <string.h>
 
 #include "trace/read_internal.h"
@@ -35,10 +36,8 @@ static void add_route(struct aw_span *span, struct aw_names *names, const char *
     const size_t name_len = strlen(name);
     if (!len || name_len + 1 + len >= sizeof both || memmem(name, name_len, route, len))
         return;
-    memcpy(both, name, name_len);
-    both[name_len] = ' ';
-    memcpy(both + name_len + 1, route, len);
-    span->operation = aw_names_add(names, both, name_len + 1 + len);
+    const int used = snprintf(both, sizeof both, "%s %.*s", name, (int)len, route);
+    span->operation = aw_names_add(names, both, (size_t)used);
 }
 
 void aw__span_take_text(struct aw_span *span, struct aw_names *names, const char *key,

@@ -136,7 +136,9 @@ enum aw_err aw_evaluate_held_out(struct aw_cases *cases, enum aw_features featur
 {
     struct aw_classifier classifier;
     bool *done = aw_alloc_new(cases->alloc, cases->count + 1, sizeof *done);
-    enum aw_err err = done ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "out of memory");
+    enum aw_err err = AW_OK;
+    if (!done)
+        return aw_fail(diag, AW_ERR_NOMEM, "out of memory");
     *ret = (struct aw_evaluation){0};
     for (uint32_t i = 0; i < cases->count && !err; i++) {
         struct aw_case *one = &cases->at[i];

@@ -121,16 +121,16 @@ static const uint8_t *attribute(struct wire in, struct aw_names *names, struct a
         if (!next(&value, &field))
             return value.at;
         const char *name = (const char *)key.at;
-        const size_t len = (size_t)(key.end - key.at);
+        const size_t name_len = (size_t)(key.end - key.at);
         if (field.number == ANY_STRING && field.type == WIRE_BYTES) {
             const char *text = (const char *)field.bytes.at;
             const size_t text_len = (size_t)(field.bytes.end - field.bytes.at);
             if (resource)
-                aw__origin_take(resource, names, name, len, text, text_len);
+                aw__origin_take(resource, names, name, name_len, text, text_len);
             else
-                aw__span_take_text(span, names, name, len, text, text_len);
+                aw__span_take_text(span, names, name, name_len, text, text_len);
         } else if (field.number == ANY_INT && field.type == WIRE_VARINT && span) {
-            aw__span_take_number(span, name, len, (int64_t)field.value);
+            aw__span_take_number(span, name, name_len, (int64_t)field.value);
         }
     }
     return NULL;

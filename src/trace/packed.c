@@ -72,9 +72,9 @@ enum aw_err aw_packed_inflate(const char *name, const void *bytes, size_t size, 
     (void)inflateEnd(&stream);
     if (!err && !out && !grow(&out, &room, used, bytes_max ? bytes_max : 1, alloc))
         err = aw_fail(diag, AW_ERR_NOMEM, "out of memory");
-    if (err) {
+    if (err || !out) {
         aw_alloc_free(alloc, out);
-        return err;
+        return err ? err : AW_ERR_NOMEM;
     }
     out[used] = '\0';
     *ret_bytes = out;

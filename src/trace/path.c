@@ -65,9 +65,9 @@ void aw__path_walk(struct aw_request_builder *builder, struct aw_request *reques
             at = node->parent;
             continue;
         }
-        const int64_t end = builder->nodes[child].end_ns;
-        emit(builder, request, at, child, end, cursor);
-        cursor = end < cursor ? end : cursor;
+        const int64_t returned_ns = builder->nodes[child].end_ns;
+        emit(builder, request, at, child, returned_ns, cursor);
+        cursor = returned_ns < cursor ? returned_ns : cursor;
         builder->state[at].child_last = child;
         at = child;
     }

@@ -94,9 +94,12 @@ enum aw_err aw__pursue(struct aw__edges *edges, uint32_t service_count,
         err = AW_ERR_NOMEM;
         goto out;
     }
-    for (uint32_t i = 0; i < 2 * edges->count; i++) {
-        pursuit.left[i] = edges->at[i / 2].excess_ns[i % 2];
-        squares += edges->at[i / 2].calls * pursuit.left[i] * pursuit.left[i];
+    for (uint32_t i = 0; i < edges->count; i++) {
+        const struct aw__edge *edge = &edges->at[i];
+        for (uint32_t side = 0; side < 2; side++) {
+            pursuit.left[2 * i + side] = edge->excess_ns[side];
+            squares += edge->calls * edge->excess_ns[side] * edge->excess_ns[side];
+        }
     }
     for (uint32_t round = 0; round < ROUNDS_MAX; round++) {
         uint32_t best = 0;

@@ -25,10 +25,15 @@ static bool has(const char *bytes, size_t size, const char *text)
     return memmem(bytes, size, text, strlen(text)) != NULL;
 }
 
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 enum aw_span_format aw_span_format_guess(const char *bytes, size_t size)
 {
     size_t at = 0;
-    while (at < size && memchr(" \t\r\n", bytes[at], 4))
+    while (at < size && is_space(bytes[at]))
         at++;
     if (at == size)
         return AW_SPANS_OTLP_JSON; /* an empty request is a good one */
@@ -54,7 +59,7 @@ static enum aw_err read_json(struct aw_spans *spans, const char *name, const cha
     size_t at = 0;
     enum aw_err err = AW_OK;
     while (!err) {
-        for (; at < size && memchr(" \t\r\n,", bytes[at], 5); at++)
+        for (; at < size && (is_space(bytes[at]) || bytes[at] == ','); at++)
             place.line += bytes[at] == '\n';
         if (at == size)
             break;

@@ -56,12 +56,12 @@ static size_t put_varint(uint8_t *to, uint64_t value)
 
 static size_t put_text(uint8_t *to, uint8_t key, const char *text)
 {
-    const size_t len = strlen(text);
     size_t size = 0;
     to[size++] = key;
-    size += put_varint(to + size, len);
-    memcpy(to + size, text, len);
-    return size + len;
+    size += put_varint(to + size, strlen(text));
+    for (; *text; text++)
+        to[size++] = (uint8_t)*text;
+    return size;
 }
 
 static const char why_rejected[] =

@@ -108,8 +108,10 @@ static void learn_pairs(struct aw_relations *relations, const struct aw_request 
                 continue;
             if (overlap &&
                 (earlier->operation != later->operation || earlier->service != later->service)) {
-                count(&relations->pairs, pair_hash(&request->spans[parent], earlier, later), true);
-                count(&relations->pairs, pair_hash(&request->spans[parent], later, earlier), true);
+                const struct aw_span *const pair[2] = {earlier, later};
+                for (uint32_t k = 0; k < 2; k++)
+                    count(&relations->pairs, pair_hash(&request->spans[parent], pair[k], pair[!k]),
+                          true);
             }
         }
     }

@@ -373,19 +373,22 @@ static uint32_t sort(struct aw_span_node *nodes, const struct aw_span *spans, ui
     return list;
 }
 
-/* Attempts after one that failed: same caller, same operation, one after the other. */
+/* Whether `b` is another attempt at what had failed as `a`: same caller, same operation, later. */
+static bool is_again(const struct aw_span_node *nodes, const struct aw_span *spans, uint32_t a,
+                     uint32_t b)
+{
+    return spans[a].flags & AW_SPAN_ERROR && spans[a].operation == spans[b].operation &&
+           spans[a].service == spans[b].service && spans[a].peer == spans[b].peer &&
+           nodes[a].end_ns <= nodes[b].start_ns;
+}
+
 static void flag_retries(struct aw_request_builder *builder, struct aw_request *request, uint32_t i)
 {
     struct aw_span_node *nodes = builder->nodes;
     for (uint32_t b = nodes[i].first_child; b != AW_NODE_NONE; b = nodes[b].next) {
         const uint32_t a = nodes[b].next; /* ended before it */
-        const struct aw_span *earlier = a == AW_NODE_NONE ? NULL : &request->spans[a];
-        const struct aw_span *later = &request->spans[b];
-        const bool again = earlier && earlier->flags & AW_SPAN_ERROR &&
-                           earlier->operation == later->operation &&
-                           earlier->service == later->service && earlier->peer == later->peer &&
-                           nodes[a].end_ns <= nodes[b].start_ns;
-        if (later->resend || again) {
+        if (request->spans[b].resend ||
+            (a != AW_NODE_NONE && is_again(nodes, request->spans, a, b))) {
             nodes[b].flags |= AW_NODE_RETRY;
             request->counts.retried++;
         }
@@ -400,6 +403,9 @@ enum aw_err aw_request_build(struct aw_request_builder *builder, const struct aw
         .spans = spans, .nodes = builder->nodes, .count = count, .sections = builder->sections};
     if (count > builder->spans_max)
         return AW_ERR_LIMIT;
+    if (!count)
+        return AW_ERR_NODATA;
+    AW_ASSERT(spans);
     index_ids(builder, spans, &request);
     link_parents(builder, spans, &request);
     if (!choose_root(builder, spans, &request))

@@ -39,18 +39,18 @@ _Static_assert(0x41775472 == 1098339442, "the schema has it in decimal");
 
 enum { ADD_TRACE, ADD_SERVICE, ADD_CALL, DROP_OLD, DROP_MANY, DROP_SERVICE, DROP_CALL, STATEMENTS };
 static const char *const statements[STATEMENTS] = {
-    [ADD_TRACE] = "INSERT OR IGNORE INTO trace VALUES (?, ?, ?, ?, ?, ?, ?)",
-    [ADD_SERVICE] = "INSERT INTO service VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-                    " spans = spans + excluded.spans, errors = errors + excluded.errors,"
-                    " on_path_ns = on_path_ns + excluded.on_path_ns",
-    [ADD_CALL] = "INSERT INTO call VALUES (?, ?, ?, 1, ?, ?) ON CONFLICT DO UPDATE SET"
-                 " calls = calls + 1, errors = errors + excluded.errors,"
-                 " gap_ns = gap_ns + excluded.gap_ns",
-    [DROP_OLD] = "DELETE FROM trace WHERE start_ns < ?",
-    [DROP_MANY] = "DELETE FROM trace WHERE start_ns < (SELECT start_ns FROM trace"
-                  " ORDER BY start_ns DESC LIMIT 1 OFFSET ?)",
-    [DROP_SERVICE] = "DELETE FROM service WHERE hour < ?",
-    [DROP_CALL] = "DELETE FROM call WHERE hour < ?",
+    [ADD_TRACE] = ("INSERT OR IGNORE INTO trace VALUES (?, ?, ?, ?, ?, ?, ?)"),
+    [ADD_SERVICE] = ("INSERT INTO service VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+                     " spans = spans + excluded.spans, errors = errors + excluded.errors,"
+                     " on_path_ns = on_path_ns + excluded.on_path_ns"),
+    [ADD_CALL] = ("INSERT INTO call VALUES (?, ?, ?, 1, ?, ?) ON CONFLICT DO UPDATE SET"
+                  " calls = calls + 1, errors = errors + excluded.errors,"
+                  " gap_ns = gap_ns + excluded.gap_ns"),
+    [DROP_OLD] = ("DELETE FROM trace WHERE start_ns < ?"),
+    [DROP_MANY] = ("DELETE FROM trace WHERE start_ns < (SELECT start_ns FROM trace"
+                   " ORDER BY start_ns DESC LIMIT 1 OFFSET ?)"),
+    [DROP_SERVICE] = ("DELETE FROM service WHERE hour < ?"),
+    [DROP_CALL] = ("DELETE FROM call WHERE hour < ?"),
 };
 
 struct aw_span_store {
