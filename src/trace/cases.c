@@ -17,7 +17,7 @@
 
 #define TRUTH_BYTES_MAX ((size_t)64 << 20)
 #define MINUTES_USUAL   3 /* of a fault whose length is not said */
-#define MINUTES_AFTER   1 /* until figures are those of before */
+#define MINUTES_AFTER   3 /* until figures are those of before */
 
 struct reading {
     struct aw_cases *cases;

@@ -234,6 +234,13 @@ static void a_service_that_uses_its_limit_stands_out(void **state)
     assert_close(evidence[orders].cpu_rise, 0.99, 1e-9);
     assert_true(evidence[orders].cpu_z > 100);
     assert_close(evidence[!orders].cpu_rise, 0, 1e-9); /* a fault of before is no history */
+    /* a figure is of the minute before its time; but not where another fault begins */
+    assert_int_equal(
+        aw_metrics_evidence(&metrics, (struct aw_minutes){33, 34}, faulty, 1, evidence, 8), 2);
+    assert_close(evidence[orders].cpu_use, 1, 1e-9);
+    assert_int_equal(
+        aw_metrics_evidence(&metrics, (struct aw_minutes){33, 34}, faulty, 2, evidence, 8), 2);
+    assert_close(evidence[orders].cpu_use, 0.01, 1e-9);
     struct aw_diag diag = {0};
     assert_int_equal(aw_metrics_read(&metrics, &table, "bad", "a,b\n1,2\n", 8, &diag),
                      AW_ERR_FORMAT);

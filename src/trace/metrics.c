@@ -160,9 +160,23 @@ static void take_history(struct history *history, const struct aw_metric *rows, 
     if (history->count >= AW_METRICS_LEAST)
         return;
     for (uint32_t i = 0; i < count && history->count < AW_METRICS_HISTORY; i++) {
-        if (rows[i].minute > period.until && !is_faulty(rows[i].minute, faulty, faulty_count))
+        if (rows[i].minute - 1 > period.until && !is_faulty(rows[i].minute, faulty, faulty_count))
             note(history, &rows[i]);
     }
+}
+
+/* A figure is of the minute before its time: the one after a period is of its last minute, unless
+ * another fault begins there. */
+static int64_t last_minute(struct aw_minutes period, const struct aw_minutes *faulty,
+                           uint32_t faulty_count)
+{
+    if (period.until == INT64_MAX)
+        return period.until;
+    for (uint32_t i = 0; i < faulty_count; i++) {
+        if (faulty[i].from == period.until + 1)
+            return period.until;
+    }
+    return period.until + 1;
 }
 
 static bool evidence_of(const struct aw_metric *rows, uint32_t count, struct aw_minutes period,
@@ -171,8 +185,9 @@ static bool evidence_of(const struct aw_metric *rows, uint32_t count, struct aw_
 {
     struct history history;
     double most = -1, use = (double)NAN;
+    const int64_t last = last_minute(period, faulty, faulty_count);
     for (uint32_t i = 0; i < count; i++) {
-        if (rows[i].minute < period.from || rows[i].minute > period.until)
+        if (rows[i].minute < period.from || rows[i].minute > last)
             continue;
         most = fmax(most, rows[i].cpu_millicores);
         use = fmax(use, rows[i].cpu_use);

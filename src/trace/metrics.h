@@ -41,9 +41,9 @@ struct aw_minutes {
     int64_t from, until;
 };
 
-/* Of every service with rows in the period: how its CPU differs from up to AW_METRICS_HISTORY
- * minutes before it that lie in none of `faulty` (later ones where there are too few). `ret` has
- * room for `max`. Returns how many there are. */
+/* Of every service with rows in the period, and in the minute after it (figures lag): how its CPU
+ * differs from up to AW_METRICS_HISTORY minutes before it that lie in none of `faulty` (later ones
+ * where there are too few). `ret` has room for `max`. Returns how many there are. */
 uint32_t aw_metrics_evidence(const struct aw_metrics *metrics, struct aw_minutes period,
                              const struct aw_minutes *faulty, uint32_t faulty_count,
                              struct aw_evidence *ret, uint32_t max);
