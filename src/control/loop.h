@@ -88,10 +88,10 @@ struct aw_loop_config {
     uint32_t workloads_max;               /* slots; 0: as many as there are to begin with */
     uint32_t thread_count;                /* that learn; 0 and 1: the caller alone */
     enum aw_loop_learning learning;
-    uint32_t learn_after; /* ticks; 0: AW_LOOP_LEARN_LATER */
-    uint32_t learn_max;   /* rounds of one tick; 0: AW_LOOP_LEARN_AFTER_MAX, or else
+    uint32_t learn_after;              /* ticks; 0: AW_LOOP_LEARN_LATER */
+    uint32_t learn_max;                /* rounds of one tick; 0: AW_LOOP_LEARN_AFTER_MAX, or else
                              AW_LOOP_LEARN_MAX or the threads */
-    int64_t deadline_us;  /* of one call of the cluster */
+    int64_t deadline_us;               /* of one call of the cluster */
     const struct aw_loop_hooks *hooks; /* borrowed, no slot NULL; NULL: no desk */
     bool steadfast; /* a store that fails is lived with: nothing is changed until it is back */
     /* Times agents, for the watchdog's deadline; borrowed. NULL: they take no time, as where time

@@ -15,7 +15,7 @@ static char path[] = "/tmp/aw-keep-XXXXXX";
 static int setup(void **state)
 {
     (void)state;
-    strcpy(path, "/tmp/aw-keep-XXXXXX");
+    snprintf(path, sizeof path, "/tmp/aw-keep-XXXXXX");
     const int fd = mkstemp(path);
     return fd < 0 ? -1 : close(fd);
 }

@@ -2,6 +2,8 @@
 #ifndef AW_STORE_ARCHIVE_TESTING_H
 #define AW_STORE_ARCHIVE_TESTING_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/crc32c.h"
