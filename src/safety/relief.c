@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#define PEAK_FADE    0.995 /* a step: a peak counts half after half an hour */
+#define PEAK_FADE    0.998 /* a step: a peak counts half after an hour and a half */
 #define SETTLED      2u    /* steps after a raise before the next, once all replicas are ready */
 #define SETTLED_MOST 12u   /* and where they never are */
 
