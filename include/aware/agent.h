@@ -16,6 +16,10 @@
 
 #include <aware/err.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum aw_agent_action {
     AW_AGENT_CONTINUOUS, /* act_dim floats, each within [act_low, act_high] */
     AW_AGENT_DISCRETE,   /* one float: an index below act_n */
@@ -90,5 +94,9 @@ struct aw_agent {
 };
 
 void aw_agent_free(struct aw_agent *agent); /* zeroes it; a zeroed one is a no-op */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -15,6 +15,10 @@
 #include <aware/err.h>
 #include <aware/resource.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define AW_NEVER            INT64_MIN
 #define AW_CLUSTER_PODS_MAX 1024u /* replicas of one workload */
 #define AW_CLUSTER_NAME_MAX 64u
@@ -91,7 +95,8 @@ struct aw_plan {
 /* All of what is wanted, as far as it is known. */
 static inline struct aw_plan aw_plan_of(const int64_t wanted[AW_RESOURCES])
 {
-    struct aw_plan plan = {.set = AW_PLAN_COMMON};
+    struct aw_plan plan;
+    plan.set = AW_PLAN_COMMON;
     for (uint32_t r = 0; r < AW_RESOURCES; r++) {
         plan.amount[r] = wanted[r];
         plan.set |= wanted[r] ? AW_PLAN_BIT(r) : 0;
@@ -154,5 +159,9 @@ static inline uint32_t aw_cluster_sets(const struct aw_cluster *cluster)
 {
     return AW_PLAN_COMMON | cluster->ops->capabilities(cluster->self) >> 8;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

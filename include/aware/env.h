@@ -16,6 +16,10 @@
 #include <aware/err.h>
 #include <aware/space.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define AW_ENV_DIM_MAX         4096u      /* elements of one observation or action */
 #define AW_ENV_NAME_MAX        64u        /* bytes of a name, with its NUL */
 #define AW_ENV_ADDRESS_MAX     512u       /* of what stands for a name: "grpc://host:port/NAME" */
@@ -118,5 +122,9 @@ AW_NODISCARD enum aw_err aw_env_settings(const struct aw_env_factory *factory,
 const char *aw_env_fallback_name(const struct aw_env *env);
 bool aw_env_fallback(const struct aw_env *env, float *action);
 void aw_env_free(struct aw_env *env); /* zeroes it; a zeroed one is a no-op */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

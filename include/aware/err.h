@@ -14,7 +14,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define AW_NODISCARD    __attribute__((warn_unused_result))
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define AW_NODISCARD __attribute__((warn_unused_result))
+#ifdef __cplusplus
+#define AW_NORETURN [[noreturn]]
+#else
+#define AW_NORETURN _Noreturn
+#endif
 #define AW_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
 /* clang-format off */
@@ -80,6 +89,10 @@ const char *aw_diag_format(const struct aw_diag *diag, enum aw_err err, char *bu
 
 /* For bugs only: prints the expression and its place to stderr, then aborts. On in release. */
 #define AW_ASSERT(expr) ((expr) ? (void)0 : aw_assert_fail(#expr, __FILE__, __LINE__))
-_Noreturn void aw_assert_fail(const char *expr, const char *file, int line);
+AW_NORETURN void aw_assert_fail(const char *expr, const char *file, int line);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -25,6 +25,10 @@
 
 #include <aware/err.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define AW_META_NAME_MAX      64u   /* bytes of the name of a task or workload, with its NUL */
 #define AW_META_WORKLOADS_MAX 4096u /* of one task */
 #define AW_META_DIM_MAX       256u  /* features and labels; states, actions and the reward */
@@ -153,5 +157,9 @@ AW_NODISCARD enum aw_err aw_meta_save(const struct aw_meta *meta, const char *pa
 AW_NODISCARD enum aw_err aw_meta_load(struct aw_meta *meta, const char *path, struct aw_diag *diag);
 
 uint64_t aw_meta_checksum(const struct aw_meta *meta); /* of the weights and the normalisation */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -17,6 +17,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum aw_amount_unit { AW_AMOUNT_COUNT, AW_AMOUNT_MILLICORES, AW_AMOUNT_BYTES };
 /* A figure of use; a resource hangs on one of them: it does not shrink while that is unknown. */
 enum aw_use { AW_USE_CPU, AW_USE_MEMORY, AW_USES };
@@ -84,7 +88,7 @@ enum aw_plan_set {
 #define AW_AMOUNTS(array, suffix)                        \
     union {                                              \
         int64_t array[AW_RESOURCES];                     \
-        struct {                                         \
+        __extension__ struct {                           \
             AW_RESOURCE_MAP(AW__RESOURCE_AMOUNT##suffix) \
         };                                               \
     }
@@ -108,5 +112,9 @@ struct aw_resource_row {
     enum aw_use use;
 };
 extern const struct aw_resource_row aw_resource_table[AW_RESOURCES];
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -10,6 +10,10 @@
 
 #include <aware/err.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum aw_space_kind {
     AW_SPACE_BOX,      /* `dim` real numbers, each within its bounds */
     AW_SPACE_DISCRETE, /* one whole number in [0, n), carried in one float */
@@ -34,5 +38,9 @@ bool aw_space_contains(const struct aw_space *space, const float *value);
 /* True when step has to take `value` as an action of `space`: finite, and a choice that exists. A
  * box takes what is beyond its bounds, and clips it. */
 bool aw_space_accepts(const struct aw_space *space, const float *value);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

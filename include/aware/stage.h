@@ -10,6 +10,10 @@
 
 #include <aware/err.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* AWARE Alg. 1. */
 /* clang-format off */
 /*     id            name  */
@@ -41,5 +45,9 @@ enum aw_actor {
 };
 const char *aw_stage_name(uint32_t stage); /* "offline"; NULL for what is no stage */
 const char *aw_actor_name(uint32_t actor); /* "agent"; NULL for what is no actor */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -26,6 +26,10 @@
 #include <aware/resource.h>
 #include <aware/stage.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define AW_STORE_NAME_MAX    128u /* bytes of a workload's name, with its NUL */
 #define AW_STORE_OBS_MAX     1024u
 #define AW_STORE_ACT_MAX     16u
@@ -241,5 +245,9 @@ AW_NODISCARD enum aw_err aw_store_retain(struct aw_store *store,
                                          uint64_t *ret_rows_dropped, struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw_store_flush(struct aw_store *store, struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw_store_check(struct aw_store *store, struct aw_diag *diag);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

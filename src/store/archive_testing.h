@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <aware/err.h>
+
 #include "base/crc32c.h"
 
 /* Heads of parts, as archive.c has them: mark, crc, bytes, shape, version, bytes of the name. */

@@ -6,7 +6,7 @@
 uses        every #include against the may-use table in docs/ARCHITECTURE.md
 rooms       the may-use table has no cycle, no room is too large, no file on the map is missing
 reach       aw__ names stay inside one room
-headers     every header compiles alone
+headers     every header compiles alone, public ones also as C++
 banned      functions and compiler flags that we do not use
 shape       length of files, functions and lines, tabs, trailing space, leftovers
 registered  every source and every test is in a meson.build
@@ -288,12 +288,28 @@ def check_headers(tree):
         return path, subprocess.run([*compiler, *flags, "-include", path, "-xc", "/dev/null"],
                                     capture_output=True, text=True, check=False)
 
+    def compile_as_cxx(path):
+        return path, subprocess.run([cxx, "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
+                                     "-fsyntax-only", f"-I{tree.root / 'include'}", "-include",
+                                     path, "-xc++", "/dev/null"],
+                                    capture_output=True, text=True, check=False)
+
+    def first_error(done):
+        return next((line for line in done.stderr.splitlines() if "error" in line), "")
+
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         headers = tree.files(("src", "include", "bench"), "*.h")
         for path, done in pool.map(compile_alone, headers):
             if done.returncode != 0:
-                first = next((line for line in done.stderr.splitlines() if "error" in line), "")
-                yield f"{tree.name(path)}:1: does not compile alone: {first}"
+                yield f"{tree.name(path)}:1: does not compile alone: {first_error(done)}"
+        cxx = shutil.which(os.environ.get("CXX", "c++"))
+        public = list(tree.files(("include",), "*.h")) if cxx else []
+        for path, done in pool.map(compile_as_cxx, public):
+            if done.returncode != 0:
+                yield f"{tree.name(path)}:1: does not compile as C++: {first_error(done)}"
+        for path in public:
+            if 'extern "C" {' not in path.read_text(encoding="utf-8"):
+                yield f"{tree.name(path)}:1: does not say extern \"C\" to C++"
 
 
 # --- banned -------------------------------------------------------------------------------------

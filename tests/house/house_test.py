@@ -35,7 +35,9 @@ class HouseTest(unittest.TestCase):
         self.root = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.root)
         self.write("docs/ARCHITECTURE.md", PAGE)
-        self.write("include/aware/err.h", "#include <stdint.h>\n")
+        self.write("include/aware/err.h", '#include <stdint.h>\n\n#ifdef __cplusplus\n'
+                                          'extern "C" {\n#endif\n\n'
+                                          '#ifdef __cplusplus\n}\n#endif\n')
         self.write("src/base/rng.h", "#include <aware/err.h>\n")
 
     def write(self, name, text):
@@ -174,6 +176,15 @@ class HouseTest(unittest.TestCase):
         self.assert_clean("headers")
         self.write("src/nn/mlp.h", "size_t aw_mlp_size(void);\n")
         self.assert_found("headers", "src/nn/mlp.h:1: does not compile alone")
+
+    @unittest.skipUnless(shutil.which("c++"), "no C++ compiler")
+    def test_a_public_header_that_is_no_cxx_is_found(self):
+        self.write("include/aware/env.h", '#ifdef __cplusplus\nextern "C" {\n#endif\n'
+                                          "_Noreturn void aw_env_end(void);\n"
+                                          "#ifdef __cplusplus\n}\n#endif\n")
+        self.write("include/aware/agent.h", "void aw_agent_end(void);\n")
+        self.assert_found("headers", "include/aware/env.h:1: does not compile as C++",
+                          'include/aware/agent.h:1: does not say extern "C"')
 
     # banned
 
