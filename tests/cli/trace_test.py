@@ -324,5 +324,5 @@ def what_ships_was_learned_from_the_shared_faults():
 
 if __name__ == "__main__":
     if len(sys.argv) > 2:
-        cli_test.AWARE = sys.argv[2]
+        cli_test.AWARE = os.path.abspath(sys.argv[2])
     globals()[sys.argv[1]]()
