@@ -150,11 +150,11 @@ enum aw_err aw_loop_recover_one(struct aw_loop *loop, uint32_t workload, struct 
 {
     char name[AW_ARCHIVE_NAME_MAX];
     AW_ASSERT(aw_loop_has(loop, workload));
+    snprintf(name, sizeof name, "%s/round", place); /* `place` may be a name that the pilot has */
     const enum aw_err err = aw_pilot_recover(&loop->slot[workload].pilot, from, place, found, diag);
     /* its settings are those that there was room made for */
     AW_ASSERT(!loop->moment ||
               aw_pilot_snapshot_bytes_max(loop->slot[workload].pilot) <= loop->moment_bytes);
-    snprintf(name, sizeof name, "%s/round", place);
     const struct aw_archive_part *part = err ? NULL : aw_archive_find(from, name);
     if (!part || found->kind == AW_PILOT_FOUND_UNREADABLE)
         return err;
