@@ -17,7 +17,7 @@ struct aw__loop_slot {
     uint64_t key;           /* whose turn it is: the lowest first */
     uint32_t pods_max;      /* of `pods` */
     uint32_t next_free;     /* while nobody has it */
-    bool fresh;             /* it came just now: the store may know somebody of its name */
+    bool fresh;             /* just added: the store may hold episodes under its name */
     bool acts;              /* in this tick */
     uint32_t round;         /* that is under way, of `rounds`; AW__LOOP_NOBODY: none is */
 };

@@ -3,8 +3,8 @@
  *
  * The round has a pilot of its own, a copy of the workload's as it was when the round began, and
  * learns with that; the workload's pilot observes and decides meanwhile. At the end the result is
- * taken over, unless the question has changed since: the workload was told to forget, its stage or
- * its policy is another one now, or another policy is being tried. Then it is due again.
+ * taken over, unless the workload has changed since: a person made it forget, its stage or its
+ * policy changed, or a policy is on trial. Then the result is dropped, and learning is due again.
  *
  * Call order: new on the thread that ticks, run on any one, then take on the thread that ticks, at
  *             most once; free when run has returned, or was never called.

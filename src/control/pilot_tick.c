@@ -120,7 +120,7 @@ static bool search_due(const struct aw_pilot *pilot)
     const struct aw__pilot_memory *memory = &pilot->memory;
     if (pilot->policy.ops->known(pilot->policy.self) &&
         (memory->lifecycle.stage == AW_STAGE_OFFLINE || /* it comes back with time */
-         memory->minute_count - memory->minute_first < KNOWN_MINUTES))
+         memory->minute_count < KNOWN_MINUTES))
         return false;
     return memory->rows >= memory->next_rows ||
            (memory->loaded >= MISSED_WINDOW && aw__pilot_policy_id(pilot) &&
@@ -251,7 +251,7 @@ static void begin_with_known(struct aw_pilot *pilot)
         memory->next_rows = memory->rows + AW__PILOT_SEARCH_ROWS;
         aw__pilot_canary_changed(pilot);
     }
-    if (aw_lifecycle_known(&memory->lifecycle, &memory->stay))
+    if (aw_lifecycle_known(&pilot->lifecycle, &memory->lifecycle, &memory->stay))
         pilot->moved = true;
 }
 

@@ -404,7 +404,7 @@ enum aw_err aw__session_reload(struct aw_session *s, struct aw_job *job, struct 
     return aw_job_recover(job, state_path(s, STATE_FILE, path, sizeof path), &how, diag);
 }
 
-/* The store, and what is told of the past, are sized by the workloads. */
+/* Makes room in the store and in the history for the workloads that there are now. */
 enum aw_err aw__session_resize(struct aw_session *s, struct aw_diag *diag)
 {
     struct aw_diag why;

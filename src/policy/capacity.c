@@ -25,7 +25,7 @@ void aw_capacity_set(struct aw_capacity *capacity, const struct aw_capacity_rule
     capacity->memory.rule = *rule;
     capacity->memory.id = id;
     aw_capacity_rule_decode(rule, &capacity->values);
-    /* others have lived them only if whoever sets them says so */
+    /* `choose` says so where the numbers come from the library */
     capacity->memory.known = (struct aw_policy_known){.switches = capacity->memory.known.switches};
     capacity->memory.recent = capacity->memory.since = 0;
 }
@@ -155,7 +155,7 @@ static void capacity_observe(void *self, const struct aw_policy_seen *seen)
     if (memory->sure && memory->known.checksum && asked_anew(capacity))
         choose(capacity, 0, false);
     if (seen->set_aside && memory->sure && memory->since > 0) {
-        /* it has failed, whoever found it: what others have lived, more carefully than before */
+        /* the policy failed: take a more careful rule of the library in its place */
         const uint32_t level = memory->known.level + 1;
         choose(capacity, level < SWITCH_LEVEL_MAX ? level : SWITCH_LEVEL_MAX, true);
         memory->recent = memory->since = 0;

@@ -50,7 +50,7 @@ static enum aw_err round_on_copies(struct aw_lesson *lesson, struct aw_actnet *a
         .record = from->record,
         .load_per_s = from->load_per_s,
         .minutes = from->minutes,
-        .busier = aw_rehearse_busier(from->minutes_seen, from->tried),
+        .busier = aw_rehearse_busier(from->minutes_seen),
         .error_max = from->settings.error_max,
     };
     return aw_learner_round_on_copies(lesson->learner, &copy, lesson->seed, actor, ret_stats, diag);

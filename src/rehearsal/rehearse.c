@@ -56,10 +56,8 @@ struct aw_rehearsal {
     const struct aw_alloc *alloc;
 };
 
-double aw_rehearse_busier(uint32_t minutes_seen, bool tried)
+double aw_rehearse_busier(uint32_t minutes_seen)
 {
-    if (tried)
-        return TRIED_STRESS;
     return 1 + STRESS * fmax(0, 1 - minutes_seen / (double)ENOUGH_MINUTES);
 }
 
@@ -81,7 +79,8 @@ static enum aw_err make_copy(struct aw_rehearsal *r, uint32_t index, struct aw_d
     sim.in_place = config->in_place;
     copy->error = fit.error;
     /* every other copy is busier than the past was */
-    copy->load_factor = index % 2 ? aw_rehearse_busier(config->minutes_seen, config->tried) : 1;
+    const double busier = config->tried ? TRIED_STRESS : aw_rehearse_busier(config->minutes_seen);
+    copy->load_factor = index % 2 ? busier : 1;
     copy->slo = config->slo;
     copy->slo.latency_us_p99 *= exp(-fit.bias);
     copy->workload = (struct aw_sim_workload){

@@ -74,7 +74,7 @@ struct aw_rehearsed {
 };
 
 /* How much busier than the past a copy should be, the more so the less of the load is known. */
-double aw_rehearse_busier(uint32_t minutes_seen, bool tried);
+double aw_rehearse_busier(uint32_t minutes_seen);
 
 struct aw_rehearsal; /* opaque */
 

@@ -409,16 +409,21 @@ bool aw_lifecycle_episode(const struct aw_lifecycle *lifecycle, struct aw_lifecy
 }
 
 /* Episodes to stay OFFLINE with a policy that others have lived: one, then twice as many each time.
- */
-static uint32_t known_least(const struct aw_lifecycle_memory *memory)
+ * Where stakes are high it waits as long as any other policy. */
+static uint32_t known_least(const struct aw_lifecycle *lifecycle,
+                            const struct aw_lifecycle_memory *memory)
 {
-    return 1u << (memory->demotions < BACKOFF_MAX ? memory->demotions : BACKOFF_MAX) >> 1;
+    if (lifecycle->settings.retrain_offline)
+        return offline_least(lifecycle, memory);
+    const uint32_t again = memory->demotions > 0 ? memory->demotions - 1 : 0;
+    return 1u << (again < BACKOFF_MAX ? again : BACKOFF_MAX);
 }
 
-bool aw_lifecycle_known(struct aw_lifecycle_memory *memory, struct aw_lifecycle_reason *ret_reason)
+bool aw_lifecycle_known(const struct aw_lifecycle *lifecycle, struct aw_lifecycle_memory *memory,
+                        struct aw_lifecycle_reason *ret_reason)
 {
     if (memory->stage != AW_STAGE_OFFLINE ||
-        (memory->acted && memory->stage_episodes < known_least(memory)))
+        (memory->acted && memory->stage_episodes < known_least(lifecycle, memory)))
         return false;
     const uint32_t demotions = memory->demotions;
     struct aw_lifecycle_reason reason = reason_of(memory, AW_LIFECYCLE_CAUSE_KNOWN);

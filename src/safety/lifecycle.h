@@ -169,7 +169,8 @@ bool aw_lifecycle_episode(const struct aw_lifecycle *lifecycle, struct aw_lifecy
                           struct aw_lifecycle_reason *ret_reason);
 /* There is a policy that others have lived. OFFLINE -> SERVING, at once as long as no agent has
  * acted, and then only with time. True: it acts from now on. */
-bool aw_lifecycle_known(struct aw_lifecycle_memory *memory, struct aw_lifecycle_reason *ret_reason);
+bool aw_lifecycle_known(const struct aw_lifecycle *lifecycle, struct aw_lifecycle_memory *memory,
+                        struct aw_lifecycle_reason *ret_reason);
 /* Takes in a trip of the watchdog. True: it was one too many, and the stage is OFFLINE now. */
 bool aw_lifecycle_trip(const struct aw_lifecycle *lifecycle, struct aw_lifecycle_memory *memory,
                        int64_t now_us, struct aw_lifecycle_reason *ret_reason);

@@ -339,21 +339,42 @@ static void what_others_have_lived_serves_at_once_and_after_failing_only_with_ti
     struct scene scene;
     struct aw_lifecycle_settings settings = defaults();
     begin(&scene, &settings, NONE, NONE, NONE);
-    assert_true(aw_lifecycle_known(&scene.memory, &scene.reason));
+    assert_true(aw_lifecycle_known(&scene.lifecycle, &scene.memory, &scene.reason));
     assert_int_equal(scene.memory.stage, AW_STAGE_SERVING);
     assert_int_equal(scene.reason.cause, AW_LIFECYCLE_CAUSE_KNOWN);
     assert_int_equal(scene.reason.from, AW_STAGE_OFFLINE);
-    assert_false(aw_lifecycle_known(&scene.memory, &scene.reason));
+    assert_false(aw_lifecycle_known(&scene.lifecycle, &scene.memory, &scene.reason));
     for (uint32_t failed = 1; failed <= 3; failed++) {
         for (uint32_t i = 0; i < settings.trip_count; i++)
             (void)aw_lifecycle_trip(&scene.lifecycle, &scene.memory, i, &scene.reason);
         assert_int_equal(scene.memory.stage, AW_STAGE_OFFLINE);
         uint32_t waited = 0;
-        while (!aw_lifecycle_known(&scene.memory, &scene.reason)) {
+        while (!aw_lifecycle_known(&scene.lifecycle, &scene.memory, &scene.reason)) {
             (void)episode(&scene, -100, 0, NONE);
             assert_true(++waited < 1000);
         }
         assert_int_equal(waited, 1u << (failed - 1)); /* one episode, then twice as many */
+    }
+}
+
+/* It drifted, and stakes are high: nobody has failed, and the fallback acts all the same. */
+static void where_stakes_are_high_what_others_have_lived_waits_like_the_rest(void **state)
+{
+    (void)state;
+    for (uint32_t high = 0; high < 2; high++) {
+        struct scene scene;
+        struct aw_lifecycle_settings settings = defaults();
+        settings.retrain_offline = high;
+        begin(&scene, &settings, NONE, NONE, NONE);
+        assert_true(aw_lifecycle_known(&scene.lifecycle, &scene.memory, &scene.reason));
+        scene.memory.stage = AW_STAGE_OFFLINE;
+        assert_int_equal(scene.memory.demotions, 0);
+        uint32_t waited = 0;
+        while (!aw_lifecycle_known(&scene.lifecycle, &scene.memory, &scene.reason)) {
+            (void)episode(&scene, -100, 0, NONE);
+            assert_true(++waited < 1000);
+        }
+        assert_int_equal(waited, high ? settings.offline_least : 1);
     }
 }
 
@@ -550,6 +571,7 @@ AW_TEST_GROUP("lifecycle")
         cmocka_unit_test(serving_ends_after_failures_in_a_row),
         cmocka_unit_test(an_online_agent_that_stays_poor_goes_back_and_waits_longer_each_time),
         cmocka_unit_test(what_others_have_lived_serves_at_once_and_after_failing_only_with_time),
+        cmocka_unit_test(where_stakes_are_high_what_others_have_lived_waits_like_the_rest),
         cmocka_unit_test(trips_within_the_window_take_the_agent_back_offline),
         cmocka_unit_test(without_figures_of_the_fallback_auto_waits_and_says_so),
         cmocka_unit_test(settings_that_cannot_work_are_refused),

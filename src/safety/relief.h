@@ -28,7 +28,7 @@ struct aw_relief_settings {
     double size_factor;
     double factor_max;  /* of all raises together, each of the two */
     double utilisation; /* of the peak of use that the floor stands on */
-    double give_back;   /* met steps in which a raise of replicas is given back */
+    double give_back;   /* met steps in which a raise is given back */
 };
 extern const struct aw_conf_field aw_relief_fields[];
 

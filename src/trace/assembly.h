@@ -35,7 +35,7 @@ struct aw_assembly_counts {
     uint64_t dropped_trace; /* spans beyond spans_per_trace_max */
 };
 
-/* One trace that is complete. Names are those of whoever pushed. */
+/* One trace that is complete. Its names belong to the caller of push. */
 typedef void aw_assembly_fn(void *ctx, const struct aw_span *spans, uint32_t count);
 
 struct aw_assembly;
