@@ -121,8 +121,8 @@ static void rounds_that_run_are_given_up_at_the_end(void **state)
     assert_int_equal(lessons.ended, 0);
 }
 
-/* A round learns for the workload as it was when the round began. If the workload has changed since,
- * the loop drops the result and learns again. */
+/* A round learns for the workload as it was when the round began. If the workload has changed
+ * since, the loop drops the result and learns again. */
 static void a_result_that_comes_too_late_is_not_taken(void **state)
 {
     (void)state;
