@@ -2,8 +2,8 @@
 #ifndef AW_LAB_CALIBRATE_H
 #define AW_LAB_CALIBRATE_H
 
+#include "fitting/calibrate.h"
 #include "frame/verb.h"
-#include "study/calibrate.h"
 
 #define AW__CALIBRATE_APPS_MAX 32u
 #define AW__CALIBRATE_QUIET    0.25 /* cores of other processes: more disturbs a measurement */

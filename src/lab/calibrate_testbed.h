@@ -10,7 +10,7 @@
 #ifndef AW_LAB_CALIBRATE_TESTBED_H
 #define AW_LAB_CALIBRATE_TESTBED_H
 
-#include "study/calibrate.h"
+#include "fitting/calibrate.h"
 
 struct aw__testbed; /* opaque */
 

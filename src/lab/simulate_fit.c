@@ -5,7 +5,7 @@
 #include "lab/load.h"
 
 #include "base/quantity.h"
-#include "study/fit.h"
+#include "fitting/fit.h"
 #include "workload/apps.h"
 
 #include <errno.h>

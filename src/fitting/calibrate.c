@@ -1,5 +1,5 @@
 /* calibrate.c - what to measure, and how near the models came. */
-#include "study/calibrate.h"
+#include "fitting/calibrate.h"
 
 #include "base/stats.h"
 

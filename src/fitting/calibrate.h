@@ -22,8 +22,8 @@
  * asked for the median p99 of many spans as long as the measured one, not for that of one long run;
  * and for the rate that came, not for the one that was asked for.
  */
-#ifndef AW_STUDY_CALIBRATE_H
-#define AW_STUDY_CALIBRATE_H
+#ifndef AW_FITTING_CALIBRATE_H
+#define AW_FITTING_CALIBRATE_H
 
 #include "base/alloc.h"
 #include "workload/app.h"

@@ -16,8 +16,8 @@
  * Memory:     the rows are one block; a fit is a plain struct.
  * Threads:    no shared state. Same rows and seed, same fit.
  */
-#ifndef AW_STUDY_FIT_H
-#define AW_STUDY_FIT_H
+#ifndef AW_FITTING_FIT_H
+#define AW_FITTING_FIT_H
 
 #include "cluster/surrogate.h"
 #include "workload/trace.h"

@@ -1,5 +1,5 @@
 /* fit_read.c - rows of measurements from a CSV file whose first line names its columns. */
-#include "study/fit.h"
+#include "fitting/fit.h"
 
 #include "base/file.h"
 #include "base/text.h"

@@ -1,5 +1,5 @@
 /* calibrate_fit_test.c - the fit, on figures that a model made: what was put in is found. */
-#include "study/calibrate.h"
+#include "fitting/calibrate.h"
 
 #include "base/testing.h"
 

@@ -1,5 +1,5 @@
 /* calibrate_predict.c - a setting of real processes, put to the simulated cluster. */
-#include "study/calibrate.h"
+#include "fitting/calibrate.h"
 
 #include "base/stats.h"
 #include "cluster/sim.h"

@@ -1,5 +1,5 @@
 /* calibrate_test.c - the plan, the models' answers and the verdict. */
-#include "study/calibrate.h"
+#include "fitting/calibrate.h"
 
 #include "base/testing.h"
 

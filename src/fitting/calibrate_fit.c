@@ -13,7 +13,7 @@
  *
  * Memory does not depend on the rest: a line over the requests in flight.
  */
-#include "study/calibrate.h"
+#include "fitting/calibrate.h"
 
 #include "base/cma.h"
 #include "base/stats.h"

@@ -10,7 +10,7 @@
  * adds to the latency of a request alone is scaled by a burstiness between 0 (paced) and 1 that is
  * sought along with the rest. It belongs to the measurement, not to the application.
  */
-#include "study/fit.h"
+#include "fitting/fit.h"
 
 #include "base/stats.h"
 

@@ -1,6 +1,6 @@
 /* fit_test.c - what a fit finds of an application that is known. */
 #include "base/testing.h"
-#include "study/fit.h"
+#include "fitting/fit.h"
 
 #include <math.h>
 #include <stdio.h>
