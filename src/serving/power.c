@@ -1,0 +1,143 @@
+/* power.c - the rules. Section and line numbers are those of the thesis, chapter 6. */
+#include "serving/power.h"
+
+#include <math.h>
+#include <string.h>
+
+#define SLACK_UP    0.05 /* Alg. 6.3: below it the clock goes up, and down only above it */
+#define RISK_STEP   0.05
+#define CAUTION_MAX 2.0 /* what is beyond 1 is not used, but remembered */
+
+static const char *const names[AW_POWER_RULES] = {"fixed",        "static", "race",
+                                                  "miad-printed", "miad",   "predictive"};
+
+/* Chosen on the Azure conversation trace (docs/results/serving.md). */
+const struct aw_power_settings aw_power_defaults = {
+    .rule = AW_POWER_PREDICTIVE,
+    .static_x = 1,
+    .floor_x = 0.3,
+    .step_x = 75.0 / 1380,
+    .margin = 0.85,
+    .risk = 0.2,
+    .blame = 0.004,
+    .headroom = 1.1,
+    .tick_s = 1,
+    .switch_s = 0.02,
+    .target = 0.35,
+};
+
+const char *aw_power_name(uint32_t rule)
+{
+    AW_ASSERT(rule < AW_POWER_RULES);
+    return names[rule];
+}
+
+bool aw_power_find(const char *name, uint32_t *ret_rule)
+{
+    for (uint32_t i = 0; i < AW_POWER_RULES; i++) {
+        if (!strcmp(name, names[i])) {
+            *ret_rule = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Requests yet to come that will be late because the device is busy for so long. */
+static double late_behind(const struct aw_power_other *other, uint32_t others, double busy_s)
+{
+    double late = 0;
+    for (uint32_t i = 0; i < others; i++)
+        late += other[i].rate_per_s * fmax(busy_s - other[i].slack_s, 0);
+    return late;
+}
+
+double aw_power_predict(const struct aw_power_settings *settings, const struct aw_power_item *item,
+                        uint32_t count, const struct aw_power_other *other, uint32_t others,
+                        double x_min, double x_now, double load)
+{
+    if (count == 0)
+        return x_min;
+    double fixed = 0, scaled = 0, need = fmax(settings->floor_x, settings->headroom * load);
+    /* until the switch the old clock works on: what it has not done by then is late by the rest */
+    const double late = fmax(settings->switch_s * (1 - x_now), 0);
+    for (uint32_t i = 0; i < count; i++) {
+        fixed += item[i].memory * item[i].work_s;
+        scaled += (1 - item[i].memory) * item[i].work_s;
+        const double left = settings->margin * item[i].left_s - late - fixed;
+        if (fixed + scaled > item[i].left_s)
+            need =
+                fmax(need, i == 0 ? settings->floor_x : 1); /* lost already; those behind count */
+        else if (left <= scaled)
+            return 1;
+        else
+            need = fmax(need, scaled / left);
+    }
+    need = fmin(fmax(need, x_min), 1);
+    /* faster, as long as those who may come are too likely to be late; what the largest clock does
+     * not mend is no reason */
+    const double best = late_behind(other, others, fixed + scaled);
+    for (; need < 1; need = fmin(need + RISK_STEP, 1))
+        if (late_behind(other, others, fixed + scaled / need) - best <= settings->risk * count)
+            break;
+    return need;
+}
+
+double aw_power_learn(const struct aw_power_settings *settings, double caution, bool blamed)
+{
+    if (settings->blame <= 0)
+        return 0;
+    return fmin(fmax(caution + AW_POWER_GAIN * ((blamed ? 1 : 0) - settings->blame), 0),
+                CAUTION_MAX);
+}
+
+struct aw_power_settings aw_power_careful(const struct aw_power_settings *settings, double caution)
+{
+    struct aw_power_settings careful = *settings;
+    caution = fmin(caution, 1);
+    careful.floor_x += caution * (1 - careful.floor_x);
+    careful.risk *= 1 - caution;
+    return careful;
+}
+
+double aw_miad_printed(const struct aw_power_settings *settings, const struct aw_miad_seen *seen,
+                       uint32_t models, double x, double x_min)
+{
+    bool down = false;
+    for (uint32_t i = 0; i < models; i++) {
+        if (seen[i].latency_s <= 0)
+            continue;
+        const double slack = (seen[i].slo_s - seen[i].latency_s) / seen[i].slo_s;
+        if (slack < SLACK_UP)
+            return fmin(1, 2 * x);
+        const double degradation = seen[i].latency_s * settings->step_x / x;
+        down |= degradation / seen[i].slo_s < slack - SLACK_UP;
+    }
+    return down ? fmax(x_min, x - settings->step_x) : x;
+}
+
+double aw_miad(const struct aw_power_settings *settings, const struct aw_miad_seen *seen,
+               uint32_t models, bool idle, double x, double x_min, bool *ret_up_at_max)
+{
+    const double low = fmax(x_min, settings->floor_x);
+    bool down = true;
+    *ret_up_at_max = false;
+    for (uint32_t i = 0; i < models; i++) {
+        if (seen[i].worst_s <= 0)
+            continue;
+        const double slack = (seen[i].slo_s - seen[i].worst_s) / seen[i].slo_s;
+        if (slack < SLACK_UP) {
+            *ret_up_at_max = x >= 1;
+            return fmin(1, 2 * fmax(x, low));
+        }
+        /* b STEP / (x (x - STEP)) of a latency (a + b/x), as a share of the latency at x */
+        const double below = fmax(x - settings->step_x, low),
+                     core = (1 - seen[i].memory) / (seen[i].memory * x + 1 - seen[i].memory),
+                     degradation = seen[i].worst_s * core * (x - below) / below;
+        down &= degradation / seen[i].slo_s < slack - SLACK_UP;
+    }
+    x = fmax(x, low);
+    if (down && !idle)
+        return fmax(low, x - settings->step_x);
+    return x;
+}

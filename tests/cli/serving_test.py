@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""serving_test.py - the verbs of GPUs and of the proxy before model servers, as a user meets them.
+
+    serving_test.py TEST [AWARE]    one of the functions below, against the program AWARE
+
+Exit status as in cli_test.py. AW_FAKE_NVML names the fake of NVIDIA's library (tests/doubles).
+"""
+
+import http.client
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import cli_test
+from cli_test import expect, expect_ok, run
+
+LOCKED_AT = 24  # of the first GPU's locked clock in struct fake_nvml
+PATIENCE_S = 30
+
+
+def devices_are_listed_watched_and_played_back():
+    document = json.loads(expect_ok("gpu", "list", "-d", "sim:2", "-o", "json").stdout)
+    expect([d["id"] for d in document["devices"]] == ["sim0", "sim1"], str(document))
+    expect(document["devices"][0]["clocks_mhz"][-1] == 1380, str(document))
+    dry = expect_ok("gpu", "watch", "-d", "sim:1", "-n", "2", "-i", "50", "--clock", "901").stdout
+    expect("dry run, would set 900 MHz (the nearest there is)" in dry and "1380 MHz" in dry, dry)
+    done = expect_ok("gpu", "watch", "-d", "sim:1", "-n", "3", "-i", "100", "--clock", "900",
+                     "--act").stdout
+    expect(" 900 MHz" in done.splitlines()[-1] and done.rstrip().endswith("; set"), done)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "gpus.csv")
+        path.write_text(expect_ok("gpu", "watch", "-d", "sim:1", "-n", "2", "-i", "20",
+                                  "-o", "csv").stdout)
+        again = json.loads(expect_ok("gpu", "list", "-d", f"recorded:{path}", "-o", "json").stdout)
+        expect(again["devices"][0]["reading"]["clock_mhz"] == 1380, str(again))
+
+
+def what_cannot_be_done_is_said_with_its_remedy():
+    for spec, status, words in (("nvml:/nowhere.so", 69, "no NVIDIA driver here"),
+                                ("helper:/nowhere.sock", 69, "aware gpu helper --socket"),
+                                ("cpufreq:/nowhere", 69, "virtual machines show none"),
+                                ("rocm", 64, "expected auto, nvml")):
+        done = run("gpu", "list", "-d", spec)
+        expect(done.returncode == status and words in done.stderr, f"{spec}: {done.stderr}")
+
+
+def a_killed_watcher_leaves_no_clock_behind():
+    library = os.environ.get("AW_FAKE_NVML")
+    if not library:
+        sys.exit(77)
+    with tempfile.TemporaryDirectory() as folder:
+        state = Path(folder, "nvml")
+        state.write_bytes(bytes(4096))
+
+        def locked_becomes(mhz):
+            end = time.monotonic() + PATIENCE_S
+            while time.monotonic() < end:
+                if struct.unpack_from("I", state.read_bytes(), LOCKED_AT)[0] == mhz:
+                    return True
+                time.sleep(0.02)
+            return False
+
+        with subprocess.Popen([cli_test.AWARE, "gpu", "watch", "-d", f"nvml:{library}",
+                               "--clock", "705", "--act"], stdout=subprocess.DEVNULL,
+                              env={**os.environ, "FAKE_NVML": str(state)}) as watcher:
+            expect(locked_becomes(705), "the clock was not set")
+            watcher.send_signal(signal.SIGKILL)
+        expect(locked_becomes(0), "the clock was left behind")
+
+
+class Serving:
+    """A stand-in model server and the proxy in front of it."""
+
+    def __enter__(self):
+        self.processes = []
+        self.model = self.begin("serving", "standin", "--port", "0", "--decode", "1000",
+                                "--batch", "0", "--prefill", "0")
+        self.proxy = self.begin("serving", "proxy", "-u", f"127.0.0.1:{self.model}",
+                                "-l", "127.0.0.1:0", "-d", "sim:1")
+        return self
+
+    def begin(self, *words):
+        process = subprocess.Popen([cli_test.AWARE, *words], stderr=subprocess.PIPE, text=True)
+        self.processes.append(process)
+        line = process.stderr.readline()
+        return int(line.split("http://127.0.0.1:")[1].split(",")[0])
+
+    def __exit__(self, *_):
+        for process in reversed(self.processes):
+            process.terminate()
+            expect(process.wait(timeout=PATIENCE_S) == 0, "did not end well")
+            process.stderr.close()
+
+
+def ask(port, method, path, body=None, headers=None):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    connection.request(method, path, body, headers or {})
+    answer = connection.getresponse()
+    data = answer.read()
+    connection.close()
+    return answer.status, data
+
+
+def the_proxy_passes_streams_measures_and_explains():
+    with Serving() as serving:
+        body = json.dumps({"stream": True, "prompt": "my secret words"})
+        body = body.replace(": ", ":").replace(", ", ",")
+        for seed in range(3):
+            headers = {"X-Seed": str(seed), "X-Tokens": "20"}
+            through = ask(serving.proxy, "POST", "/v1/completions", body, headers)
+            direct = ask(serving.model, "POST", "/v1/completions", body, headers)
+            expect(through == direct and through[0] == 200, f"{through} is not {direct}")
+        document = json.loads(ask(serving.proxy, "GET", "/aware/explain")[1])
+        expect(document["lengths_learned"] == 3, str(document))
+        last = document["finished"][0]
+        expect(last["tokens"] == 20 and abs(last["predicted_tokens"] - 20) <= 1, str(last))
+        expect(last["seen_before"] and last["why"] == "nobody else waited", str(last))
+        expect(last["ttft_ms"] > 0 and last["tpot_ms"] > 0.9, str(last))
+        expect("secret" not in json.dumps(document), "a prompt was kept")
+        status, metrics = ask(serving.proxy, "GET", "/metrics")
+        expect(status == 200 and b"aware_proxy_answered_total 3\n" in metrics, metrics.decode())
+        status, data = ask(serving.proxy, "POST", "/v1/completions", "{", {})
+        expect(status == 400 and "expected" in json.loads(data)["error"]["message"], str(data))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        cli_test.AWARE = sys.argv[2]
+    globals()[sys.argv[1]]()
