@@ -15,19 +15,19 @@
 
 #include "base/file.h"
 #include "base/stats.h"
+#include "base/text.h"
 #include "trace/cases_internal.h"
 #include "trace/read.h"
-#include "trace/table_csv.h"
 
 #define SPREAD_SHARE 0.001
 #define SPREAD_LEAST 1e-9
-#define SERVICES_MAX AW__CELLS_MAX
+#define SERVICES_MAX AW_CSV_CELLS_MAX
 #define ROWS_MAX     65536u
 #define SCORE_SURE   10.0 /* spreads that are no accident */
 
 struct table {
     char *bytes;
-    struct aw__csv_cell heads[AW__CELLS_MAX];
+    struct aw_csv_cell heads[AW_CSV_CELLS_MAX];
     uint32_t columns, rows;
     double *values; /* [columns][ROWS_MAX] */
 };
@@ -49,7 +49,7 @@ static enum aw_err table_read(struct table *table, const char *folder, const cha
                               const struct aw_alloc *alloc, struct aw_diag *diag)
 {
     char path[AW_FILE_PATH_MAX];
-    struct aw__csv_cell cells[AW__CELLS_MAX];
+    struct aw_csv_cell cells[AW_CSV_CELLS_MAX];
     struct stat stat;
     size_t size = 0;
     uint32_t count;
@@ -59,20 +59,20 @@ static enum aw_err table_read(struct table *table, const char *folder, const cha
     enum aw_err err = aw_packed_read(path, AW_SPANS_FILE_MAX, alloc, &table->bytes, &size, diag);
     if (err)
         return err;
-    struct aw__csv_lines lines = {.at = table->bytes, .end = table->bytes + size};
-    table->columns = aw__csv_next(&lines, table->heads);
+    struct aw_csv_lines lines = {.at = table->bytes, .end = table->bytes + size};
+    table->columns = aw_csv_next(&lines, table->heads);
     if (table->columns < 2)
         return aw_fail_at(diag, AW_ERR_FORMAT, path, 1, 0, NULL,
                           "expected a first line with the names of columns");
     table->values = aw_alloc_new(alloc, (size_t)table->columns * ROWS_MAX, sizeof *table->values);
     if (!table->values)
         return aw_fail(diag, AW_ERR_NOMEM, "out of memory");
-    while ((count = aw__csv_next(&lines, cells)) && table->rows < ROWS_MAX) {
+    while ((count = aw_csv_next(&lines, cells)) && table->rows < ROWS_MAX) {
         if (count < table->columns)
             return aw_fail_at(diag, AW_ERR_FORMAT, path, lines.line, 0, NULL,
                               "expected %u cells, found %u", table->columns, count);
         for (uint32_t i = 0; i < table->columns; i++)
-            table->values[(size_t)i * ROWS_MAX + table->rows] = aw__csv_real(&cells[i]);
+            table->values[(size_t)i * ROWS_MAX + table->rows] = aw_csv_real(&cells[i]);
         table->rows++;
     }
     return AW_OK;
@@ -110,7 +110,7 @@ static uint32_t rank_services(const struct table *normal, const struct table *od
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < odd->columns; i++) {
-        const struct aw__csv_cell *head = &odd->heads[i];
+        const struct aw_csv_cell *head = &odd->heads[i];
         const char *mark = memchr(head->at, '_', head->len);
         uint32_t a = 0, k = 0;
         while (a < normal->columns && (normal->heads[a].len != head->len ||

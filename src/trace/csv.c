@@ -11,7 +11,6 @@
 
 #include "base/text.h"
 #include "trace/read_internal.h"
-#include "trace/table_csv.h"
 
 enum column { TRACE, SPAN, PARENT, POD, OPERATION, START, END, COLUMNS };
 static const char *const heads[COLUMNS] = {
@@ -24,15 +23,15 @@ struct csv {
     uint32_t place[COLUMNS]; /* of each column among the cells */
     uint32_t cells;          /* that a line must have at least */
     /* the last pod, since spans of one stand together */
-    struct aw__csv_cell pod;
+    struct aw_csv_cell pod;
     uint32_t service, instance;
 };
 
-static enum aw_err read_heads(struct csv *csv, const struct aw__csv_cell *cells, uint32_t count,
+static enum aw_err read_heads(struct csv *csv, const struct aw_csv_cell *cells, uint32_t count,
                               struct aw_diag *diag)
 {
     for (uint32_t column = 0; column < COLUMNS; column++) {
-        const uint32_t i = aw__csv_find(cells, count, heads[column]);
+        const uint32_t i = aw_csv_find(cells, count, heads[column]);
         if (i == UINT32_MAX)
             return aw_fail_at(diag, AW_ERR_FORMAT, csv->name, csv->line, 0, heads[column],
                               "expected a column of this name in the first line");
@@ -42,7 +41,7 @@ static enum aw_err read_heads(struct csv *csv, const struct aw__csv_cell *cells,
     return AW_OK;
 }
 
-static bool whole(const struct aw__csv_cell *cell, int64_t *ret)
+static bool whole(const struct aw_csv_cell *cell, int64_t *ret)
 {
     int64_t value = 0;
     if (!cell->len || cell->len > 19)
@@ -57,9 +56,8 @@ static bool whole(const struct aw__csv_cell *cell, int64_t *ret)
     return true;
 }
 
-static enum aw_err refuse(const struct csv *csv, enum column column,
-                          const struct aw__csv_cell *cell, const char *expected,
-                          struct aw_diag *diag)
+static enum aw_err refuse(const struct csv *csv, enum column column, const struct aw_csv_cell *cell,
+                          const char *expected, struct aw_diag *diag)
 {
     char quoted[AW_TEXT_QUOTE_MAX];
     return aw_fail_at(diag, AW_ERR_FORMAT, csv->name, csv->line, 0, heads[column],
@@ -67,10 +65,10 @@ static enum aw_err refuse(const struct csv *csv, enum column column,
                       aw_text_quote(cell->at, cell->len, quoted, sizeof quoted));
 }
 
-static enum aw_err read_line(struct csv *csv, struct aw_spans *spans,
-                             const struct aw__csv_cell *all, struct aw_diag *diag)
+static enum aw_err read_line(struct csv *csv, struct aw_spans *spans, const struct aw_csv_cell *all,
+                             struct aw_diag *diag)
 {
-    struct aw__csv_cell cell[COLUMNS];
+    struct aw_csv_cell cell[COLUMNS];
     uint64_t none;
     for (uint32_t i = 0; i < COLUMNS; i++)
         cell[i] = all[csv->place[i]];
@@ -105,13 +103,13 @@ static enum aw_err read_line(struct csv *csv, struct aw_spans *spans,
 enum aw_err aw_spans_read_csv(struct aw_spans *spans, const char *name, const char *bytes,
                               size_t size, struct aw_diag *diag)
 {
-    struct aw__csv_lines lines = {.at = bytes, .end = bytes + size};
+    struct aw_csv_lines lines = {.at = bytes, .end = bytes + size};
     const uint32_t count_before = spans->count;
-    struct aw__csv_cell cells[AW__CELLS_MAX];
+    struct aw_csv_cell cells[AW_CSV_CELLS_MAX];
     struct csv csv = {.name = name};
     enum aw_err err = AW_OK;
     uint32_t count;
-    while (!err && (count = aw__csv_next(&lines, cells))) {
+    while (!err && (count = aw_csv_next(&lines, cells))) {
         csv.line = lines.line;
         if (!csv.cells)
             err = read_heads(&csv, cells, count, diag);

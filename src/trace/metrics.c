@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/stats.h"
+#include "base/text.h"
 #include "trace/read.h"
-#include "trace/table_csv.h"
 
 #define FIRST_ROOM     4096u
 #define WINDOW_MAX     64u   /* minutes of a period that are looked at */
@@ -72,19 +72,19 @@ static void join_pods(struct aw_metrics *metrics)
 enum aw_err aw_metrics_read(struct aw_metrics *metrics, struct aw_names *names, const char *name,
                             const char *bytes, size_t size, struct aw_diag *diag)
 {
-    struct aw__csv_lines lines = {.at = bytes, .end = bytes + size};
-    struct aw__csv_cell cells[AW__CELLS_MAX];
-    uint32_t place[HEADS], count = aw__csv_next(&lines, cells), least = 0;
+    struct aw_csv_lines lines = {.at = bytes, .end = bytes + size};
+    struct aw_csv_cell cells[AW_CSV_CELLS_MAX];
+    uint32_t place[HEADS], count = aw_csv_next(&lines, cells), least = 0;
     const uint32_t before = metrics->count;
     for (uint32_t i = 0; i < HEADS; i++) {
-        place[i] = aw__csv_find(cells, count, heads[i]);
+        place[i] = aw_csv_find(cells, count, heads[i]);
         if (place[i] == UINT32_MAX && i != RATE)
             return aw_fail_at(diag, AW_ERR_FORMAT, name, 1, 0, heads[i],
                               "expected a column of this name in the first line");
         least = place[i] != UINT32_MAX && place[i] + 1 > least ? place[i] + 1 : least;
     }
-    while ((count = aw__csv_next(&lines, cells))) {
-        const double time = count < least ? (double)NAN : aw__csv_real(&cells[place[TIME]]);
+    while ((count = aw_csv_next(&lines, cells))) {
+        const double time = count < least ? (double)NAN : aw_csv_real(&cells[place[TIME]]);
         if (!(time >= 0 && time < 1e15)) {
             metrics->count = before;
             return aw_fail_at(diag, AW_ERR_FORMAT, name, lines.line, 0, heads[TIME],
@@ -92,8 +92,8 @@ enum aw_err aw_metrics_read(struct aw_metrics *metrics, struct aw_names *names, 
                                             : "expected seconds since 1970 in one of %u cells",
                               least, count);
         }
-        const double usage = aw__csv_real(&cells[place[USAGE]]);
-        const struct aw__csv_cell *pod = &cells[place[POD]];
+        const double usage = aw_csv_real(&cells[place[USAGE]]);
+        const struct aw_csv_cell *pod = &cells[place[POD]];
         if (isnan(usage))
             continue;
         if (!grow(metrics)) {
@@ -102,7 +102,7 @@ enum aw_err aw_metrics_read(struct aw_metrics *metrics, struct aw_names *names, 
                               "more than %u rows, or no memory for them", metrics->count);
         }
         const double rate =
-            place[RATE] == UINT32_MAX ? (double)NAN : aw__csv_real(&cells[place[RATE]]);
+            place[RATE] == UINT32_MAX ? (double)NAN : aw_csv_real(&cells[place[RATE]]);
         metrics->rows[metrics->count++] = (struct aw_metric){
             .minute = (int64_t)time / 60,
             .service = aw_names_add(names, pod->at, aw_span_pod_service(pod->at, pod->len)),
