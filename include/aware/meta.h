@@ -28,6 +28,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default) /* what libaware.so exports */
 
 #define AW_META_NAME_MAX      64u   /* bytes of the name of a task or workload, with its NUL */
 #define AW_META_WORKLOADS_MAX 4096u /* of one task */
@@ -155,9 +156,13 @@ AW_NODISCARD enum aw_err aw_meta_save(const struct aw_meta *meta, const char *pa
 /* AW_ERR_FORMAT: damaged, no such file of ours, or of another task or shape; nothing has changed
  * then. After it the optimiser begins anew. */
 AW_NODISCARD enum aw_err aw_meta_load(struct aw_meta *meta, const char *path, struct aw_diag *diag);
+/* The same from memory, e.g. of a model inside a program; `name` is for diagnostics. */
+AW_NODISCARD enum aw_err aw_meta_load_bytes(struct aw_meta *meta, const void *bytes, size_t size,
+                                            const char *name, struct aw_diag *diag);
 
 uint64_t aw_meta_checksum(const struct aw_meta *meta); /* of the weights and the normalisation */
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -120,13 +120,13 @@ static enum aw_err check_sum(const struct aw_safetensors *file, const char *path
                       "the file is damaged: its numbers are not those that were written");
 }
 
-enum aw_err aw_meta_load(struct aw_meta *meta, const char *path, struct aw_diag *diag)
+/* Takes `file`, which may be NULL after a failure that `err` says. */
+static enum aw_err load(struct aw_meta *meta, struct aw_safetensors *file, enum aw_err err,
+                        const char *path, struct aw_diag *diag)
 {
-    struct aw_safetensors *file = NULL;
     struct aw_encoder_normal normal = meta->encoder.normal;
     const uint64_t in = meta->encoder.config.in;
     float *values = NULL;
-    enum aw_err err = aw_safetensors_open(path, meta->alloc, &file, diag);
     err = err ? err : check_said(meta, file, path, diag);
     if (!err && !(values = aw_alloc_new(meta->alloc, meta->params.count, sizeof *values)))
         err = aw_fail(diag, AW_ERR_NOMEM, "%s: no memory to read it", path);
@@ -149,4 +149,19 @@ enum aw_err aw_meta_load(struct aw_meta *meta, const char *path, struct aw_diag 
     aw_alloc_free(meta->alloc, values);
     aw_safetensors_close(file);
     return err;
+}
+
+enum aw_err aw_meta_load(struct aw_meta *meta, const char *path, struct aw_diag *diag)
+{
+    struct aw_safetensors *file = NULL;
+    const enum aw_err err = aw_safetensors_open(path, meta->alloc, &file, diag);
+    return load(meta, file, err, path, diag);
+}
+
+enum aw_err aw_meta_load_bytes(struct aw_meta *meta, const void *bytes, size_t size,
+                               const char *name, struct aw_diag *diag)
+{
+    struct aw_safetensors *file = NULL;
+    const enum aw_err err = aw_safetensors_parse(bytes, size, name, meta->alloc, &file, diag);
+    return load(meta, file, err, name, diag);
 }
