@@ -9,10 +9,12 @@
 #include <string.h>
 
 /* The budget is aimed at from below: a window's worth of chance must not overspend it. */
-#define TARGET_SHARE    0.9
-#define MARGIN_TRIM_MIN (-0.4)
+#define TARGET_SHARE 0.9
+/* Trims add to the numbers and give back what they added; they never go below them. Latency rises
+ * like a wall where a replica is full: who walks down until the budget is spent, under a load that
+ * is always the same, walks into it again and again, and pays with a second replica each time. Less
+ * is for a search to find and for a trial to prove. */
 #define MARGIN_TRIM_MAX 1.5
-#define SIZE_TRIM_MIN   (-0.4)
 #define SIZE_TRIM_MAX   0.3
 #define SIZE_TRIM_GAIN  0.005
 #define SIZE_TRIM_SHARE 0.4  /* of the margin's rate, where the margin is not felt */
@@ -31,6 +33,7 @@
 #define OOM_FADE        0.998
 #define OFF_BELOW       0.1 /* of x: OFF and SLEEP are switched off there */
 #define SLEEP_ABOVE     0.8
+#define TOLERANCE       1.05   /* of what the replicas hold: less more is not worth another one */
 #define BOUND_FADE      0.9995 /* a step: what the most replicas had to serve counts for hours */
 #define BOUND_RUNG      1.25   /* of one size to the next: every change is a rollout */
 #define LOAD_MAX        1e12   /* requests/s: nobody has it, and 16 bits still hold it */
@@ -179,12 +182,10 @@ static void follow(const struct aw_capacity_rule_values *values,
      * the size */
     const bool felt = memory->spare < SPARE_MOST;
     if (felt || violated)
-        memory->margin_trim =
-            fmin(MARGIN_TRIM_MAX, fmax(MARGIN_TRIM_MIN, memory->margin_trim + rate * off));
+        memory->margin_trim = fmin(MARGIN_TRIM_MAX, fmax(0, memory->margin_trim + rate * off));
     if (memory->quiet > SETTLED_STEPS) {
         const double gain = felt ? SIZE_TRIM_GAIN : SIZE_TRIM_SHARE * rate;
-        memory->size_trim =
-            fmin(SIZE_TRIM_MAX, fmax(SIZE_TRIM_MIN, memory->size_trim + gain * off));
+        memory->size_trim = fmin(SIZE_TRIM_MAX, fmax(0, memory->size_trim + gain * off));
     }
 }
 
@@ -272,6 +273,9 @@ void aw_capacity_rule_decide(const struct aw_capacity_rule_values *values,
     const double wanted = 1e3 * per_request * need * margin;
     millicores = size_at_bound(bounds, memory, wanted, millicores);
     double replicas = ceil(wanted / millicores);
+    const double there = reading->replicas_wanted;
+    if (replicas > there && wanted <= TOLERANCE * there * millicores)
+        replicas = there;
     const double sleep = values->v[AW_CAPACITY_RULE_SLEEP];
     if (sleep > 0 && memory->idle >= sleep) {
         replicas = 1;

@@ -4,11 +4,12 @@
  *
  * Wanted cores are what the load needs (smoothed load mixed with its recent peak, times measured
  * CPU per request) times a margin; replicas follow from the size of one. Two trims move with
- * experience: every missed step raises the margin a little, every met one lowers it by so much less
+ * experience: every missed step raises the margin a little, every met one gives back so much less
  * that the two balance where just the budget is missed (adaptive conformal inference, Gibbs and
- * Candes, 2021, is the same rule); slower, the same for the size of a replica, and in the place of
- * the margin where one replica is more than the load needs. Memory is the recent peak and a little
- * more. Without load for long a workload may sleep: one small replica.
+ * Candes, 2021, is the same rule), but never more than was raised; slower, the same for the size of
+ * a replica, and in the place of the margin where one replica is more than the load needs. Memory
+ * is the recent peak and a little more. Without load for long a workload may sleep: one small
+ * replica.
  *
  * What is learned are the nine numbers (by trying on copies of the workload, rehearse.h); what
  * adapts from step to step are the trims. A constant has no answer to a workload that changes; this

@@ -44,7 +44,8 @@ struct copyenv {
     struct aw_copyenv_config config; /* record and load are not read after make */
     struct aw_state state;
     struct aw_action action;
-    struct aw_space_axis axes[AW_ACTION_MAX]; /* of actions */
+    struct aw_space_axis axes[AW_ACTION_MAX];    /* of actions */
+    struct aw_space_axis seen[AW_STATE_DIM_MAX]; /* those of the state */
     struct aw_step_rules rules;
     uint32_t settle_steps;
     uint32_t identity;
@@ -214,12 +215,12 @@ static void spec_fill(struct copyenv *self)
     aw_objective_range(&self->rules.objective, &low, &high);
     for (uint32_t i = 0; i < self->action.dim; i++)
         self->axes[i] = aw_action_axis(self->action.more, i);
+    for (uint32_t i = 0; i < self->state.dim; i++)
+        self->seen[i] = *aw_state_axis(self->state.dim, self->state.more, i);
     self->spec = (struct aw_env_spec){
         .name = "copy",
         .summary = "a workload's fitted copy under its past load, behind its guard rails",
-        .observation = {.kind = AW_SPACE_BOX,
-                        .dim = aw_state_dim(config->state.preset),
-                        .axes = aw_state_axes},
+        .observation = {.kind = AW_SPACE_BOX, .dim = self->state.dim, .axes = self->seen},
         .action = {.kind = AW_SPACE_BOX, .dim = self->action.dim, .axes = self->axes},
         .episode_steps_max = config->episode_steps,
         .reward_low = (float)(paper ? low : -(AW_COST_RATIO_MAX + config->lambda)),

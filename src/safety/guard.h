@@ -108,7 +108,8 @@ extern const struct aw_conf_field aw_guard_fields[];
     X(FREEZE,          "freeze",           "left alone: frozen")                                   \
     X(MODE,            "mode",             "only recommended: the mode does not let it act")       \
     X(RESTART,         "restart",          "left alone: the first look after a restart")           \
-    X(UNRECORDED,      "unrecorded",       "held: it could not be written down before it was done")
+    X(UNRECORDED,      "unrecorded",      "held: it could not be written down before it was done") \
+    X(TENANCY,         "tenancy",          "cut to its share of a cluster that others use too")
 /* clang-format on */
 
 enum aw_clip {

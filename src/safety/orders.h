@@ -40,6 +40,16 @@ enum aw_order_kind {
 const char *aw_order_name(uint32_t kind); /* "undo"; NULL for what is no order */
 const char *aw_order_sentence(uint32_t kind);
 
+/* What the arbiter between tenants left of a decision (tenancy/arbiter.h). */
+struct aw_order_grant {
+    uint32_t reason;     /* enum aw_arbiter_reason; 0: all of it */
+    uint32_t asked, got; /* replicas */
+    uint32_t target;     /* replicas that it comes to when others have given back */
+    uint32_t same_size;  /* 1: replicas do not become larger */
+    uint32_t wait_s;     /* until others are told to give back, at most */
+    uint32_t rank, of;   /* place of its tenant in its class by share, the lowest first */
+};
+
 struct aw_orders {
     uint32_t freeze;      /* enum aw_guard_freeze */
     uint32_t pin_kind;    /* AW_ORDER_UNDO, AW_ORDER_APPROVE, or AW_ORDER_NONE: no pin */
@@ -49,6 +59,7 @@ struct aw_orders {
     struct aw_plan pin;   /* `set`: proposed instead of the actor's plan */
     struct aw_plan floor; /* `set`: nothing below it is proposed */
     bool urgent;          /* the floor is an emergency that goes on; else it is being let down */
+    struct aw_order_grant grant; /* no person's: it comes after the decision, as its last rail */
 };
 
 #endif
