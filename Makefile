@@ -16,7 +16,7 @@ ARGS    ?=
 AWARE := build/aware
 
 .DEFAULT_GOAL := all
-.PHONY: learn all run check test test-all test-rest e2e e2e-compare e2e-scale asan tsan tidy format fuzz bench docs install clean help
+.PHONY: learn all run check test test-all test-rest e2e e2e-compare e2e-scale asan tsan tidy format fuzz bench results-stale docs install deb clean help
 
 all: ## build the program, build/aware, and what measures it, build/aware-bench
 	@tools/deps build
@@ -93,6 +93,9 @@ learn: all ## train every learner in full on known problems, 5 seeds each: the t
 	@ninja -C build $(addprefix tests/learning/,learn_dpg learn_ppo learn_dqn bcq_offline)
 	@for t in learn_dpg learn_ppo learn_dqn bcq_offline; do build/tests/learning/$$t --full || exit 1; done
 
+results-stale: ## list pages of docs/results whose code has changed since they were measured
+	@tools/results-stale
+
 docs: all ## write the man page and docs/REFERENCE.md from the program's own tables
 	$(AWARE) __reference >build/reference.md
 	@mv build/reference.md docs/REFERENCE.md
@@ -104,8 +107,12 @@ install: all ## install the program, the library and its headers; prefix=/usr/lo
 	@ninja -C build products
 	@DESTDIR='$(DESTDIR)' meson install -C build --no-rebuild --quiet
 
+deb: ## Debian packages of what is committed, in build-deb/, checked by lintian
+	@tools/deps build deb
+	@tools/deb
+
 clean: ## delete every build folder; runs/ is yours and stays
-	rm -rf build build-asan build-tsan build-fuzz build-tidy
+	rm -rf build build-asan build-tsan build-fuzz build-tidy build-deb
 
 help: ## list the targets
 	@echo "usage: make [TARGET] [VARIABLE=value]"

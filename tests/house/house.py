@@ -288,7 +288,8 @@ def check_headers(tree):
         return path, subprocess.run([*compiler, *flags, "-include", path, "-xc", "/dev/null"],
                                     capture_output=True, text=True, check=False)
 
-    def compile_as_cxx(path):
+    def compile_as_cxx(job):
+        cxx, path = job
         return path, subprocess.run([cxx, "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
                                      "-fsyntax-only", f"-I{tree.root / 'include'}", "-include",
                                      path, "-xc++", "/dev/null"],
@@ -302,10 +303,15 @@ def check_headers(tree):
         for path, done in pool.map(compile_alone, headers):
             if done.returncode != 0:
                 yield f"{tree.name(path)}:1: does not compile alone: {first_error(done)}"
-        cxx = shutil.which(os.environ.get("CXX", "c++"))
-        public = list(tree.files(("include",), "*.h")) if cxx else []
-        for path, done in pool.map(compile_as_cxx, public):
-            if done.returncode != 0:
+        # each that is there: what one takes the other may refuse
+        names = [os.environ["CXX"]] if "CXX" in os.environ else ["g++", "clang++", "c++"]
+        compilers = {os.path.realpath(cxx): cxx for cxx in map(shutil.which, names) if cxx}
+        public = list(tree.files(("include",), "*.h")) if compilers else []
+        jobs = [(cxx, path) for cxx in compilers.values() for path in public]
+        told = set()
+        for path, done in pool.map(compile_as_cxx, jobs):
+            if done.returncode != 0 and path not in told:
+                told.add(path)
                 yield f"{tree.name(path)}:1: does not compile as C++: {first_error(done)}"
         for path in public:
             if 'extern "C" {' not in path.read_text(encoding="utf-8"):
