@@ -208,9 +208,12 @@ static const struct aw_option simulate_options[] = {
               "at most 8 times as many at its peak; 0: as written (default 2)"),
     AW_OPTION(POLICY, "policy", 'p', "NAME", NULL,
               "who decides: static, hpa, vpa, hpa+vpa, hpa+vpa-mem, aimd, constant, "
-              "constant-reward, oracle or oracle-cost (default hpa+vpa-mem)"),
+              "constant-reward, oracle, oracle-cost, aware (a new workload from minute 15 on, as "
+              "'aware run' has it, with an untuned hpa+vpa-mem) or aware:day2 (after a day of the "
+              "load that others are tuned on) (default hpa+vpa-mem)"),
     AW_OPTION(POLICY, "compare", 'c', "NAMES", NULL,
-              "several policies on the same load and chance: hpa,vpa,constant; or all"),
+              "several policies on the same load and chance: hpa,constant,aware:day2; or all, "
+              "which are the rules and oracles"),
     AW_FLAG("as-given", 0,
             "do not tune: run hpa and constant with their defaults; so does a --set of theirs"),
     AW_NUMBER("apps", 0, "N", "1", 1, AW_SIMULATE_CASES_MAX,
@@ -237,6 +240,8 @@ static const struct aw_example simulate_examples[] = {
     {"aware simulate --app 1:3 --policy hpa", "one controller on one application"},
     {"aware simulate --compare hpa,hpa+vpa-mem,constant,oracle-cost --report report.html",
      "several, and a page with plots"},
+    {"aware simulate --app 1:3 --compare hpa,constant,aware,aware:day2",
+     "a new workload under AWARE on its first and on its second day, beside tuned rules"},
     {"aware simulate --compare hpa,hpa+vpa-mem --fault node@20m+5m,metrics@40m+10m",
      "a node is lost, later the metrics are"},
     {"aware simulate --load spikes:peak=6 --scenario neighbour-cpu --compare hpa,aimd",

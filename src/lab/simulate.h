@@ -26,9 +26,11 @@ struct aw__simulate {
     struct aw_schedule schedule;
     uint32_t event_count;
     struct aw_simulate_event event[2 * AW_SCHEDULE_EVENTS_MAX + AW__SIMULATE_FAULTS_MAX];
-    struct aw_apps pool;   /* of a file; zeroed: applications were generated */
-    struct aw_tree tree;   /* of --file */
-    uint32_t peak_scaled;  /* loads whose peak decided their scale */
+    struct aw_apps pool;           /* of a file; zeroed: applications were generated */
+    struct aw_tree tree;           /* of --file */
+    uint32_t peak_scaled;          /* loads whose peak decided their scale */
+    struct aw_pilot_config *pilot; /* of `aware`; NULL: it was not asked for */
+    struct aw_model_shelf *shelf;
     char load_text[512];   /* as asked */
     char tuning_text[128]; /* what was tuned on, for people */
 };

@@ -1,6 +1,8 @@
 /* simulate_ask.c - from options and a file to applications, loads and policies. */
 #include "lab/simulate.h"
 
+#include "policy/models.h"
+
 #include "lab/load.h"
 
 #include "base/threads.h"
@@ -207,7 +209,8 @@ static enum aw_err policies_set(struct aw__simulate *ask, const struct shared *s
     if (!strcmp(text, "all")) {
         const char *name;
         for (uint32_t i = 0; !err && (name = aw_simulate_policy_name(i)); i++)
-            err = policy_add(ask, shared, tune, name, diag);
+            if (strncmp(name, "aware", 5) != 0) /* a day of learning takes seconds: by name alone */
+                err = policy_add(ask, shared, tune, name, diag);
         return err;
     }
     while (!err && *text) {
@@ -504,6 +507,27 @@ static void warn(const struct aw_call *run, const struct aw__simulate *ask)
     }
 }
 
+/* Who asks for `aware` gets what a run has: the shipped library, if it is there. */
+static enum aw_err pilot_take(const struct aw_call *run, struct aw__simulate *ask,
+                              struct aw_diag *diag)
+{
+    bool asked = false;
+    struct aw_diag why = {0};
+    for (uint32_t i = 0; i < ask->policy_count; i++)
+        asked |= ask->policy[i].is_aware;
+    if (!asked)
+        return AW_OK;
+    if (!(ask->pilot = aw_alloc_new(NULL, 1, sizeof *ask->pilot)))
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a control loop");
+    aw_pilot_config_init(ask->pilot);
+    ask->config.pilot = ask->pilot;
+    const enum aw_err err = aw_models_open(NULL, &ask->shelf, diag);
+    if (!err && aw_pilot_model_take(ask->pilot, ask->shelf, "shipped", &why))
+        aw_log_warn(run->log, "aware begins at nothing: the shipped library is not used",
+                    AW_LOG_STR("why", why.text));
+    return err;
+}
+
 enum aw_err aw__simulate_ask(const struct aw_call *run, struct aw__simulate *ret,
                              struct aw_diag *diag)
 {
@@ -563,6 +587,7 @@ enum aw_err aw__simulate_ask(const struct aw_call *run, struct aw__simulate *ret
     if ((err = settings_set(ask, args, &words, &shared, diag)) ||
         (err = policies_set(ask, &shared, tune, words.policies ? words.policies : "hpa+vpa-mem",
                             diag)) ||
+        (err = pilot_take(run, ask, diag)) ||
         (err = aw_simulate_check(&ask->config.settings, &ask->config.sim, diag)) ||
         (err = apps_set(ask, &words, diag)) || (err = loads_set(run, ask, &words, diag)) ||
         (err = events_set(ask, &words, diag)))
@@ -585,6 +610,8 @@ void aw__simulate_deinit(struct aw__simulate *ask)
         aw_load_deinit(&ask->loads[i]);
     aw_alloc_free(NULL, ask->loads);
     aw_alloc_free(NULL, ask->cases);
+    aw_alloc_free(NULL, ask->pilot);
+    aw_model_shelf_free(ask->shelf);
     aw_apps_deinit(&ask->pool);
     aw_tree_deinit(&ask->tree);
     *ask = (struct aw__simulate){0};

@@ -60,6 +60,13 @@ const char *aw__simulate_tuned(const struct aw__simulate *ask, uint32_t policy,
         aw_text_add(&text, "knows the load");
         return buf;
     }
+    if (ask->policy[policy].is_aware) {
+        char lived[32];
+        aw_text_add(&text, "%s old when it is first scored, fallback %s untuned",
+                    aw_seconds_format(ask->policy[policy].lived_s, lived, sizeof lived),
+                    aw_fallback_names[s->kind]);
+        return buf;
+    }
     if (s->kind == AW_FALLBACK_CONSTANT)
         aw_text_add(&text, "action %+.2f %+.2f %+.2f", s->constant_cpu, s->constant_memory,
                     s->constant_replicas);

@@ -59,6 +59,7 @@ static enum aw_err make_world(struct aw_job *job, const struct aw_job_config *co
     struct aw__job_world *world = &job->world[which];
     struct aw_pilot_config *pilots = aw_alloc_new(job->alloc, job->count, sizeof *pilots);
     struct aw_fallback_task *tasks = aw_alloc_new(job->alloc, job->count, sizeof *tasks);
+    static const struct aw_loop_tenancy alone; /* each for itself */
     enum aw_err err = AW_OK;
     if (!pilots || !tasks) {
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u workloads", job->count);
@@ -96,12 +97,34 @@ static enum aw_err make_world(struct aw_job *job, const struct aw_job_config *co
                                  .deadline_us = job->simulated ? INT64_MAX : DEADLINE_US,
                                  .hooks = which == AW_JOB_AWARE ? config->hooks : NULL,
                                  .steadfast = config->steadfast,
-                                 .exchange = which == AW_JOB_AWARE ? config->exchange : NULL},
+                                 .exchange = which == AW_JOB_AWARE ? config->exchange : NULL,
+                                 .tenancy = which == AW_JOB_AWARE ? config->tenancy : alone},
         job->alloc, &world->loop, diag);
+    if (!err && !job->simulated)
+        aw_loop_capacity(world->loop, config->capacity);
 out:
     aw_alloc_free(job->alloc, tasks);
     aw_alloc_free(job->alloc, pilots);
     return err;
+}
+
+struct aw_loop_tenancy aw_job_tenancy_of(const struct aw_profile_set *set,
+                                         struct aw_loop_place *places,
+                                         struct aw_loop_tenant *tenants)
+{
+    if (!aw_profile_set_shared(set))
+        return (struct aw_loop_tenancy){.places = NULL};
+    for (uint32_t i = 0; i < set->profile_count; i++)
+        places[i] = (struct aw_loop_place){.tenant = aw_profile_set_tenant(set, &set->profiles[i]),
+                                           .terms = set->profiles[i].tenancy.terms};
+    for (uint32_t i = 0; i < set->tenant_count; i++) {
+        tenants[i].terms = set->tenants[i].tenancy.terms;
+        memcpy(tenants[i].name, set->tenants[i].name, sizeof tenants[i].name);
+    }
+    return (struct aw_loop_tenancy){.settings = set->cluster.arbiter,
+                                    .places = places,
+                                    .tenants = tenants,
+                                    .tenant_count = set->tenant_count};
 }
 
 static struct aw_objective objective_of(const struct aw_pilot_config *pilot)
@@ -413,8 +436,12 @@ enum aw_err aw_job_step(struct aw_job *job, aw_job_sink *sink, void *ctx, struct
     enum aw_err err = AW_OK;
     for (uint32_t w = 0; !err && w < job->worlds; w++) {
         const struct aw__job_world *world = &job->world[w];
-        if (job->simulated)
+        if (job->simulated) {
+            int64_t capacity[AW_POOLS];
             disturb(job, world, at_us);
+            aw_sim_capacity(world->sim, &capacity[AW_POOL_CPU], &capacity[AW_POOL_MEMORY]);
+            aw_loop_capacity(world->loop, capacity);
+        }
         err = aw_loop_tick(world->loop, NULL, NULL, diag);
         if (!err && job->simulated &&
             (err = world->cluster.ops->advance(world->cluster.self, at_us + job->step_us)))

@@ -52,6 +52,9 @@ struct aw_job_config {
     const struct aw_loop_hooks *hooks;  /* of AWARE's world; borrowed; NULL: none */
     bool steadfast;                     /* see aw_loop_config */
     struct aw_agent_exchange *exchange; /* the same, of AWARE's world */
+    /* Tenants of AWARE's world; the twin has none: independent autoscalers. Copied. */
+    struct aw_loop_tenancy tenancy;
+    int64_t capacity[AW_POOLS]; /* of a cluster of the caller's; 0: not known */
 };
 
 /* Sums over steps. */
@@ -164,5 +167,11 @@ AW_NODISCARD enum aw_err aw_job_workloads_of(const struct aw_profile_set *set,
                                              const struct aw_alloc *alloc,
                                              struct aw_job_workload *ret_workloads,
                                              struct aw_load *ret_loads, struct aw_diag *diag);
+
+/* The tenancy that users wrote; `places` and `tenants` have room for all profiles and tenants of
+ * the set. Nobody speaks of it: zeroed, and nobody arbitrates. */
+struct aw_loop_tenancy aw_job_tenancy_of(const struct aw_profile_set *set,
+                                         struct aw_loop_place *places,
+                                         struct aw_loop_tenant *tenants);
 
 #endif

@@ -1,6 +1,8 @@
 /* simulate.c - one controller on one application: settings, the loop, the summary. */
 #include "simulation/simulate.h"
 
+#include "simulation/simulate_aware.h"
+
 #include "base/units.h"
 #include "cluster/surrogate.h"
 #include "fallback/tune.h"
@@ -136,16 +138,37 @@ static const struct {
     {"oracle-cost", true, AW_ORACLE_COST, AW_SIMULATE_AS_GIVEN},
 };
 #define NAMED_COUNT (sizeof named / sizeof *named)
+/* The control loop, and how long it has lived before anything is scored. */
+static const struct {
+    const char *name;
+    double lived_s;
+} aware_named[] = {{"aware", 900}, {"aware:day2", 86400}};
+#define AWARE_COUNT (sizeof aware_named / sizeof *aware_named)
 
 const char *aw_simulate_policy_name(uint32_t index)
 {
-    return index < NAMED_COUNT ? named[index].name : NULL;
+    if (index < NAMED_COUNT)
+        return named[index].name;
+    return index - NAMED_COUNT < AWARE_COUNT ? aware_named[index - NAMED_COUNT].name : NULL;
 }
 
 enum aw_err aw_simulate_policy_named(const char *name, struct aw_simulate_policy *ret_policy,
                                      struct aw_diag *diag)
 {
-    const char *names[NAMED_COUNT + 1] = {0};
+    const char *names[NAMED_COUNT + AWARE_COUNT + 1] = {0};
+    for (size_t i = 0; i < AWARE_COUNT; i++) {
+        names[NAMED_COUNT + i] = aware_named[i].name;
+        if (strcmp(name, aware_named[i].name) != 0)
+            continue;
+        struct aw_simulate_policy policy = {
+            .is_aware = true, .lived_s = aware_named[i].lived_s, .tuning = AW_SIMULATE_AS_GIVEN};
+        strncpy(policy.name, name, sizeof policy.name - 1);
+        aw_conf_defaults(aw_fallback_fields, &policy.policy);
+        aw_conf_defaults(aw_oracle_fields, &policy.oracle);
+        policy.policy.kind = AW_FALLBACK_HPA_VPA_MEM;
+        *ret_policy = policy;
+        return AW_OK;
+    }
     for (size_t i = 0; i < NAMED_COUNT; i++) {
         names[i] = named[i].name;
         if (strcmp(name, names[i]) != 0)
@@ -227,8 +250,9 @@ struct run {
     struct aw_objective objective;
     struct aw_sim *sim;
     struct aw_cluster cluster;
-    struct aw_fallback *policy; /* one of the two */
+    struct aw_fallback *policy; /* one of the three */
     struct aw_oracle *oracle;
+    struct aw__simulate_life *life;
     int64_t load_offset_us, begin_us; /* begin: end of the warm-up */
     uint32_t next_event;
     struct aw_sample sample;
@@ -282,6 +306,10 @@ static enum aw_err decide(struct run *run, int64_t now_us, struct aw_simulate_st
 {
     step->reason =
         (struct aw_fallback_reason){.utilization = NAN, .cause = AW_FALLBACK_CAUSE_NO_DATA};
+    if (run->life) {
+        step->applied = true;
+        return aw__simulate_life_tick(run->life, step);
+    }
     if (run->oracle) {
         enum aw_err err = aw_oracle_decide(run->oracle, run->sim, 0, run->load, run->load_offset_us,
                                            &step->plan, &step->reason);
@@ -390,8 +418,17 @@ static enum aw_err begin(struct run *run, uint64_t seed, uint32_t index, uint32_
     const double at = aw_rng_double(&rng);
     const double length = (double)run->load->slot_count * (double)run->load->slot_us;
     run->load_offset_us = s->shift || !s->continuous ? (int64_t)(at * length) : 0;
+    const struct aw_load *load = run->load;
+    uint32_t lived = 0;
+    if (run->life) { /* what it has lived is part of its load, in front of what all meet */
+        const enum aw_err err =
+            aw__simulate_life_begin(run->life, run->load_offset_us, chance, &load, &lived);
+        if (err)
+            return err;
+        run->load_offset_us = 0;
+    }
     const struct aw_sim_workload workload = {.app = run->c->app,
-                                             .load = run->load,
+                                             .load = load,
                                              .replicas = run->task->replicas,
                                              .replicas_max = run->task->bounds.replicas_max,
                                              .cpu_millicores = run->task->cpu_millicores,
@@ -403,13 +440,13 @@ static enum aw_err begin(struct run *run, uint64_t seed, uint32_t index, uint32_
         return err;
     if (run->oracle)
         aw_oracle_reset(run->oracle);
-    else
+    else if (run->policy)
         aw_fallback_reset(run->policy);
     observe(run);
     const int64_t now_us = run->cluster.ops->now_us(run->cluster.self);
-    run->begin_us = now_us + (int64_t)(s->step_s * 1e6) * s->warmup_steps;
+    run->begin_us = now_us + (int64_t)(s->step_s * 1e6) * (lived + s->warmup_steps);
     run->next_event = 0;
-    for (uint32_t i = 0; !err && i < s->warmup_steps; i++)
+    for (uint32_t i = 0; !err && i < lived + s->warmup_steps; i++)
         err = run_step(run, episode, i, false);
     return err;
 }
@@ -512,6 +549,9 @@ static enum aw_err make(struct run *run, const struct aw_simulate_config *config
     if (err)
         return err;
     run->cluster = aw_sim_cluster(run->sim);
+    if (policy->is_aware)
+        return aw__simulate_life_new(config, run->c, policy, run->task, &run->cluster, alloc,
+                                     &run->life, diag);
     if (!policy->is_oracle)
         return aw_fallback_new(&policy->policy, run->task, alloc, &run->policy, diag);
     if (config->sim.model != AW_SIM_FAST)
@@ -560,6 +600,7 @@ static enum aw_err run_all(const struct aw_simulate_config *config, struct run *
 out:
     aw_oracle_free(run->oracle);
     aw_fallback_free(run->policy);
+    aw__simulate_life_free(run->life);
     aw_sim_free(run->sim);
     aw_alloc_free(alloc, block);
     return err;

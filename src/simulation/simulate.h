@@ -26,6 +26,7 @@
 #include "base/conf.h"
 #include "base/stats.h"
 #include "cluster/sim.h"
+#include "control/pilot.h"
 #include "fallback/fallback.h"
 #include "fallback/oracle.h"
 
@@ -72,11 +73,12 @@ extern const struct aw_conf_field aw_simulate_fields[];
 AW_NODISCARD enum aw_err aw_simulate_check(const struct aw_simulate_settings *settings,
                                            const struct aw_sim_settings *sim, struct aw_diag *diag);
 
-/* The controller: a rule-based policy or an oracle. */
+/* The controller: a rule-based policy, an oracle, or the control loop itself. */
 struct aw_simulate_policy {
     char name[AW_SIMULATE_NAME_MAX]; /* for tables; "hpa+vpa-mem" */
-    bool is_oracle;
-    struct aw_fallback_settings policy; /* not used by an oracle */
+    bool is_oracle, is_aware;
+    double lived_s; /* is_aware: before the warm-up, on the load that others are tuned on */
+    struct aw_fallback_settings policy; /* not used by an oracle; is_aware: its fallback */
     struct aw_oracle_settings oracle;   /* not used by a policy */
     uint32_t tuning; /* enum aw_simulate_tuning: what compare does before it runs */
 };
@@ -87,13 +89,15 @@ enum aw_simulate_tuning {
     AW_SIMULATE_TUNE_REWARD, /* the highest reward of the paper */
 };
 
-/* A policy with defaults from its name: those of aw_fallback_names, "oracle" and "oracle-cost", and
- * "constant-reward" (constant, tuned for the reward). hpa, hpa+vpa, hpa+vpa-mem and constant are
- * to be tuned for the SLO, the rest run as given. AW_ERR_NOTFOUND: names the nearest. */
+/* A policy with defaults from its name: those of aw_fallback_names, "oracle" and "oracle-cost",
+ * "constant-reward" (constant, tuned for the reward), "aware" (from the minute at which a learned
+ * policy acts) and "aware:day2" (after a day), both with an untuned hpa+vpa-mem as fallback. hpa,
+ * hpa+vpa, hpa+vpa-mem and constant are to be tuned for the SLO, the rest run as given.
+ * AW_ERR_NOTFOUND: names the nearest. */
 AW_NODISCARD enum aw_err aw_simulate_policy_named(const char *name,
                                                   struct aw_simulate_policy *ret_policy,
                                                   struct aw_diag *diag);
-/* The names, by index; NULL past the last. */
+/* The names, by index, rules and oracles first; NULL past the last. */
 const char *aw_simulate_policy_name(uint32_t index);
 
 /* Something that happens to the workload at a time, counted from the end of the warm-up (without
@@ -231,9 +235,17 @@ struct aw_simulate_config {
     uint32_t tuning_budget;   /* evaluations of one tuning, at most */
     bool tuning_whole;        /* tune on the load from its beginning on, not on pieces of it */
     uint32_t thread_count;    /* of compare; 0 and 1: the caller alone */
+    /* What `aware` begins at and how it learns; bounds, SLO, prices and fallback come from the run.
+     * Borrowed; NULL: it cannot be run. */
+    const struct aw_pilot_config *pilot;
 };
 /* Defaults of all tables, seed 1, 8 episodes and 60 evaluations to tune, one thread. */
 void aw_simulate_config_init(struct aw_simulate_config *config);
+
+/* The settings of a pilot that come from a simulation: bounds, SLO, budget, prices, steps, nodes
+ * and its fallback. What is its own (name, seed, learning) stays. */
+void aw_simulate_pilot(const struct aw_simulate_config *config, const struct aw_fallback_task *task,
+                       const struct aw_fallback_settings *fallback, struct aw_pilot_config *pilot);
 
 /* Runs one controller. `index` is the application's stream of chance. `sink` may be NULL;
  * `ret_rewards` too, else it has room for `episodes` rewards. On failure nothing is written but
