@@ -19,6 +19,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default) /* what libaware.so exports */
 
 enum aw_agent_action {
     AW_AGENT_CONTINUOUS, /* act_dim floats, each within [act_low, act_high] */
@@ -95,6 +96,7 @@ struct aw_agent {
 
 void aw_agent_free(struct aw_agent *agent); /* zeroes it; a zeroed one is a no-op */
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -18,6 +18,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default) /* what libaware.so exports */
 
 #define AW_NEVER            INT64_MIN
 #define AW_CLUSTER_PODS_MAX 1024u /* replicas of one workload */
@@ -160,6 +161,7 @@ static inline uint32_t aw_cluster_sets(const struct aw_cluster *cluster)
     return AW_PLAN_COMMON | cluster->ops->capabilities(cluster->self) >> 8;
 }
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -19,6 +19,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default) /* what libaware.so exports */
 
 #define AW_ENV_DIM_MAX         4096u      /* elements of one observation or action */
 #define AW_ENV_NAME_MAX        64u        /* bytes of a name, with its NUL */
@@ -123,6 +124,7 @@ const char *aw_env_fallback_name(const struct aw_env *env);
 bool aw_env_fallback(const struct aw_env *env, float *action);
 void aw_env_free(struct aw_env *env); /* zeroes it; a zeroed one is a no-op */
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -17,6 +17,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default) /* what libaware.so exports */
 
 #define AW_NODISCARD __attribute__((warn_unused_result))
 #ifdef __cplusplus
@@ -91,6 +92,7 @@ const char *aw_diag_format(const struct aw_diag *diag, enum aw_err err, char *bu
 #define AW_ASSERT(expr) ((expr) ? (void)0 : aw_assert_fail(#expr, __FILE__, __LINE__))
 AW_NORETURN void aw_assert_fail(const char *expr, const char *file, int line);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -20,6 +20,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default) /* what libaware.so exports */
 
 enum aw_amount_unit { AW_AMOUNT_COUNT, AW_AMOUNT_MILLICORES, AW_AMOUNT_BYTES };
 /* A figure of use; a resource hangs on one of them: it does not shrink while that is unknown. */
@@ -83,15 +84,27 @@ enum aw_plan_set {
 #define AW_SIZE_FIRST (AW_RESOURCE_REPLICAS + 1) /* from here on: of each replica */
 /* clang-format on */
 
+/* In C++ a struct without a name inside of such a union is an extension, of which clang complains
+ * where gcc takes __extension__ for an answer. */
+#if defined(__cplusplus) && defined(__clang__)
+#define AW__UNNAMED_BEGIN \
+    _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wnested-anon-types\"")
+#define AW__UNNAMED_END _Pragma("clang diagnostic pop")
+#else
+#define AW__UNNAMED_BEGIN
+#define AW__UNNAMED_END
+#endif
+
 /* One amount per resource, as an array and by name: `AW_AMOUNTS(amount, )` declares amount[] and
  * replicas, cpu_millicores, ...; `AW_AMOUNTS(min, _min)` declares min[] and replicas_min, ... */
 #define AW_AMOUNTS(array, suffix)                        \
+    AW__UNNAMED_BEGIN                                    \
     union {                                              \
         int64_t array[AW_RESOURCES];                     \
         __extension__ struct {                           \
             AW_RESOURCE_MAP(AW__RESOURCE_AMOUNT##suffix) \
         };                                               \
-    }
+    } AW__UNNAMED_END
 #define AW__RESOURCE_AMOUNT(id, member, ...)        int64_t member;
 #define AW__RESOURCE_AMOUNT_min(id, member, ...)    int64_t member##_min;
 #define AW__RESOURCE_AMOUNT_max(id, member, ...)    int64_t member##_max;
@@ -113,6 +126,7 @@ struct aw_resource_row {
 };
 extern const struct aw_resource_row aw_resource_table[AW_RESOURCES];
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -13,6 +13,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default) /* what libaware.so exports */
 
 enum aw_space_kind {
     AW_SPACE_BOX,      /* `dim` real numbers, each within its bounds */
@@ -39,6 +40,7 @@ bool aw_space_contains(const struct aw_space *space, const float *value);
  * box takes what is beyond its bounds, and clips it. */
 bool aw_space_accepts(const struct aw_space *space, const float *value);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

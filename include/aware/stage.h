@@ -13,6 +13,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default) /* what libaware.so exports */
 
 /* AWARE Alg. 1. */
 /* clang-format off */
@@ -46,6 +47,7 @@ enum aw_actor {
 const char *aw_stage_name(uint32_t stage); /* "offline"; NULL for what is no stage */
 const char *aw_actor_name(uint32_t actor); /* "agent"; NULL for what is no actor */
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

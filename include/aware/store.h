@@ -29,6 +29,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default) /* what libaware.so exports */
 
 #define AW_STORE_NAME_MAX    128u /* bytes of a workload's name, with its NUL */
 #define AW_STORE_OBS_MAX     1024u
@@ -246,6 +247,7 @@ AW_NODISCARD enum aw_err aw_store_retain(struct aw_store *store,
 AW_NODISCARD enum aw_err aw_store_flush(struct aw_store *store, struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw_store_check(struct aw_store *store, struct aw_diag *diag);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -116,6 +116,10 @@ void aw_sim_disturb(struct aw_sim *sim, uint32_t workload, const struct aw_sim_d
 /* Share of every node's cores and memory that neighbours take. */
 void aw_sim_neighbours(struct aw_sim *sim, double cpu_share, double memory_share);
 
+/* What all nodes have that are up now. */
+void aw_sim_capacity(const struct aw_sim *sim, int64_t *ret_cpu_millicores,
+                     int64_t *ret_memory_bytes);
+
 /* Faults: a node goes down until `until_us`; metrics or the API fail until then. */
 void aw_sim_fail_node(struct aw_sim *sim, uint32_t node, int64_t until_us);
 void aw_sim_fail_metrics(struct aw_sim *sim, int64_t until_us);

@@ -38,6 +38,12 @@ void aw_grid_deinit(struct aw_grid *grid)
     *grid = (struct aw_grid){0};
 }
 
+void aw_grid_spare(struct aw_grid *grid, uint32_t column)
+{
+    AW_ASSERT(column < grid->column_count);
+    grid->spare |= UINT32_C(1) << column;
+}
+
 void aw_grid_add(struct aw_grid *grid, enum aw_tone tone, const char *fmt, ...)
 {
     char text[AW_GRID_CELL_MAX];
@@ -99,10 +105,13 @@ static void fit_make(const struct aw_grid *grid, const struct aw_grid_look *look
     for (uint32_t c = 0; c < grid->column_count; c++) {
         fit->shown[c] = look->wide || !grid->columns[c].wide;
         fit->width[c] = look->heads ? width_of(grid->columns[c].head) : 0;
+        bool said = !(grid->spare >> c & 1);
         for (uint32_t i = c; i < grid->cell_count; i += grid->column_count) {
             const unsigned width = width_of(grid->cells[i].text);
             fit->width[c] = width > fit->width[c] ? width : fit->width[c];
+            said |= strcmp(grid->cells[i].text, "-") != 0;
         }
+        fit->shown[c] &= said;
     }
     if (look->width == 0)
         return;

@@ -15,7 +15,7 @@
 
 #include <stdio.h>
 
-#define AW__GRID_COLUMNS_MAX 20u
+#define AW__GRID_COLUMNS_MAX 32u
 #define AW_GRID_ROWS_MAX     16384u
 #define AW_GRID_CELL_MAX     768u /* bytes of a cell, with its NUL */
 
@@ -37,6 +37,7 @@ struct aw__grid_cell {
 struct aw_grid {
     const struct aw_grid_column *columns;
     uint32_t column_count;
+    uint32_t spare; /* a bit for each column that may be left out */
     uint32_t cell_count, cell_capacity;
     struct aw__grid_cell *cells;
     bool failed;
@@ -44,6 +45,8 @@ struct aw_grid {
 
 void aw_grid_init(struct aw_grid *grid, const struct aw_grid_column *columns);
 void aw_grid_deinit(struct aw_grid *grid); /* a zeroed one is a no-op */
+/* Leaves this column out where no row has more than "-" in it. */
+void aw_grid_spare(struct aw_grid *grid, uint32_t column);
 void aw_grid_add(struct aw_grid *grid, enum aw_tone tone, const char *fmt, ...) AW_PRINTF(3, 4);
 
 /* `width` 0: as wide as it gets, all columns. `rows_max` 0: all rows. With `heads` false the first

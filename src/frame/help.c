@@ -16,7 +16,8 @@ const char aw__about[] =
     "each, "
     "so that its SLO holds at the least cost. It begins under the controllers that people trust "
     "(HPA "
-    "and VPA), takes over when it has shown that it is better, and says why it did what it did. "
+    "and VPA), acts with what did well in similar applications after ten minutes, and explains "
+    "every decision. "
     "'aware run' shows it on a simulated cluster.";
 
 const struct aw__note aw__notes_environment[] = {
@@ -156,20 +157,138 @@ static void help_group(FILE *out, const char *word, bool color)
     fprintf(out, "\n'aware help %s VERB' tells more about one.\n", word);
 }
 
+/* Verbs as a person looks for them. A word is a verb or the first word of several; those are told
+ * in one line, which begins with `about`. */
+static const struct section {
+    const char *heading;
+    struct {
+        const char *word, *about;
+    } row[24]; /* ends with a NULL word */
+} sections[] = {
+    {"Run and watch",
+     {{"run", NULL},
+      {"get", NULL},
+      {"describe", NULL},
+      {"top", NULL},
+      {"capacity", NULL},
+      {"explain", NULL},
+      {"history", NULL},
+      {"budget", NULL}}},
+    {"Give orders",
+     {{"freeze", NULL},
+      {"unfreeze", NULL},
+      {"undo", NULL},
+      {"approve", NULL},
+      {"reject", NULL},
+      {"emergency", NULL},
+      {"calm", NULL},
+      {"policy", "The policies of a workload"},
+      {"state", "What was learned of a workload"}}},
+    {"Files and records",
+     {{"validate", NULL},
+      {"explain-schema", NULL},
+      {"diff", NULL},
+      {"replay", NULL},
+      {"export", NULL},
+      {"audit", "The tamper-evident audit log"},
+      {"store", "Trajectories"}}},
+    {"Kubernetes", {{"scan", NULL}, {"doctor", NULL}, {"controller", NULL}, {"recommend", NULL}}},
+    {"Services, model servers, devices",
+     {{"trace", "Requests that cross services"},
+      {"inject", NULL},
+      {"serving", "Model serving that saves power"},
+      {"gpu", "Clocks and power of GPUs"},
+      {"frequency", "Clocks of CPUs"},
+      {"size", NULL}}},
+    {"Learn",
+     {{"train", NULL},
+      {"pretrain", NULL},
+      {"adapt", NULL},
+      {"embed", NULL},
+      {"env", "Environments"},
+      {"agent", "Learners"},
+      {"task", "Tasks that one meta-learner serves"}}},
+    {"Measure and compare",
+     {{"simulate", NULL},
+      {"evaluate", NULL},
+      {"experiment", NULL},
+      {"trial", NULL},
+      {"calibrate", NULL},
+      {"chaos", NULL},
+      {"apps", "Generated applications"},
+      {"load", NULL},
+      {"local", "Real processes of this machine"}}},
+    {"This program", {{"help", NULL}, {"version", NULL}, {"completion", NULL}}},
+};
+
+static bool sectioned(const char *name)
+{
+    const size_t len = strcspn(name, " ");
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        for (size_t k = 0; sections[i].row[k].word; k++)
+            if (strlen(sections[i].row[k].word) == len &&
+                !memcmp(sections[i].row[k].word, name, len))
+                return true;
+    return false;
+}
+
+/* "spans of requests: import, collect, list" of the verbs that begin with `word`; "": none. */
+static void group_text(const char *word, const char *about, char *buf, size_t size)
+{
+    size_t used = 0;
+    *buf = 0;
+    for (uint32_t i = 0; aw_verbs[i]; i++) {
+        if (!aw_verb_in_group(aw_verbs[i], word) || used >= size)
+            continue;
+        const int len = snprintf(buf + used, size - used, "%s%s%s",
+                                 used    ? ""
+                                 : about ? about
+                                         : "",
+                                 used    ? ", "
+                                 : about ? ": "
+                                         : "",
+                                 aw_verbs[i]->name + strlen(word) + 1);
+        used += len > 0 ? (size_t)len : 0;
+    }
+}
+
+static void word_print(FILE *out, const char *word, const char *about)
+{
+    char text[HELP_TEXT_MAX], more[64];
+    const struct aw_verb *verb = aw_verb_named(word);
+    if (verb)
+        item(out, word, verb->summary, VERB_COLUMN);
+    group_text(word, verb ? NULL : about, text, sizeof text);
+    snprintf(more, sizeof more, verb ? "%s VERB" : "%s", word);
+    if (*text)
+        item(out, more, text, VERB_COLUMN);
+}
+
 void aw_help_all(FILE *out, bool color)
 {
     fprintf(out, "%sUsage:%s aware VERB [OPTION]... [ARGUMENT]...\n\n", bold(color), plain(color));
     aw_wrap(out, aw__about, 0, 0, AW_HELP_COLUMNS);
-    heading(out, "Verbs:", color);
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "%s:", sections[i].heading);
+        heading(out, text, color);
+        for (size_t k = 0; sections[i].row[k].word; k++)
+            word_print(out, sections[i].row[k].word, sections[i].row[k].about);
+    }
+    bool headed = false;
     for (uint32_t i = 0; aw_verbs[i]; i++) {
-        if (!aw_verb_hidden(aw_verbs[i]))
-            item(out, aw_verbs[i]->name, aw_verbs[i]->summary, VERB_COLUMN);
+        if (aw_verb_hidden(aw_verbs[i]) || sectioned(aw_verbs[i]->name))
+            continue;
+        if (!headed)
+            heading(out, "Others:", color);
+        headed = true;
+        item(out, aw_verbs[i]->name, aw_verbs[i]->summary, VERB_COLUMN);
     }
     heading(out, "First steps:", color);
-    fputs("  aware env list\n"
-          "  aware train --env cartpole-v1 --agent ppo --steps 100k --out runs/first\n"
-          "  aware train eval runs/first\n"
-          "\n'aware help VERB' tells more about one verb; 'man aware' tells it all.\n",
+    fputs("  aware run                     # the demo: five workloads, about a minute\n"
+          "  aware run -f workloads.yaml   # your own; examples/ten-lines.yaml is one\n"
+          "  aware run --demo NAME         # what else it does; 'aware help run' lists it\n"
+          "  aware help VERB               # more about one verb; 'man aware' has it all\n",
           out);
 }
 

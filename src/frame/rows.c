@@ -3,6 +3,8 @@
 
 #include "frame/show.h"
 
+#include <aware/resource.h>
+
 #include <math.h>
 #include <string.h>
 
@@ -14,8 +16,9 @@ static const struct aw_grid_column columns[] = {
     {"STAGE",                 false, 3,    false, 0},
     {"ACTS",                  false, 7,    false, 0},
     {"REPLICAS",              true,  1,    false, 0},
-    {"CPU",                   true,  2,    false, 0},
-    {"MEMORY",                true,  2,    false, 0},
+#define X(id, ...) {#id,     true,  2,    false, 0},
+    AW_SIZE_MAP(X)
+#undef X
     {"P99/SLO",               true,  1,    false, 0},
     {"SLO-BUDGET",            true,  6,    false, 0},
     {"COST/H",                true,  4,    false, 0},
@@ -31,6 +34,7 @@ static const struct aw_grid_column columns[] = {
     {NULL,                    false, 0,    false, 0},
 };
 /* clang-format on */
+#define SIZES_AT 5u /* the column of the first size */
 
 const char *aw_rows_name(const char *name)
 {
@@ -143,10 +147,10 @@ static void row_add(struct aw_grid *grid, const json_t *row, const char *now)
         aw_grid_add(grid, AW_TONE_ODD, "%.0f/%.0f", ready, wanted);
     else
         aw_grid_add(grid, AW_TONE_PLAIN, "%.0f", wanted);
-    aw_grid_add(grid, AW_TONE_PLAIN, "%s",
-                aw_show_cpu(aw_at_real(row, "cpu_millicores"), a, sizeof a));
-    aw_grid_add(grid, AW_TONE_PLAIN, "%s",
-                aw_show_memory(aw_at_real(row, "memory_bytes"), a, sizeof a));
+    for (uint32_t r = AW_SIZE_FIRST; r < AW_RESOURCES; r++)
+        aw_grid_add(grid, AW_TONE_PLAIN, "%s",
+                    aw_show_amount((enum aw_resource)r,
+                                   aw_at_real(row, aw_resource_table[r].member), a, sizeof a));
     slo_add(grid, row);
     budget_add(grid, row);
     aw_grid_add(grid, AW_TONE_PLAIN, "%s", aw_show_money(cost, a, sizeof a));
@@ -175,6 +179,8 @@ void aw_rows_grid(const json_t *list, struct aw_grid *ret)
     const json_t *rows = aw_at(list, "workloads");
     const char *now = aw_at_text(list, "now");
     aw_grid_init(ret, columns);
+    for (uint32_t r = AW_RESOURCE_MEMORY + 1; r < AW_RESOURCES; r++)
+        aw_grid_spare(ret, SIZES_AT + r - AW_SIZE_FIRST);
     for (size_t i = 0; i < json_array_size(rows); i++)
         row_add(ret, json_array_get(rows, i), now);
 }

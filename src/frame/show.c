@@ -279,16 +279,18 @@ double aw__seconds_between(const char *from, const char *until)
 
 /* --- plans and bars --------------------------------------------------------------------------- */
 
-static void amount_show(enum aw_amount_unit unit, double value, char *buf, size_t size)
+const char *aw_show_amount(enum aw_resource resource, double value, char *buf, size_t size)
 {
+    const enum aw_amount_unit unit = aw_resource_table[resource].unit;
     if (unit == AW_AMOUNT_MILLICORES)
-        aw_show_cpu(value, buf, size);
-    else if (unit == AW_AMOUNT_BYTES)
-        aw_show_memory(value, buf, size);
-    else if (isfinite(value))
+        return aw_show_cpu(value, buf, size);
+    if (unit == AW_AMOUNT_BYTES)
+        return aw_show_memory(value, buf, size);
+    if (isfinite(value))
         snprintf(buf, size, "%.0f", value);
     else
         unknown(buf, size);
+    return buf;
 }
 
 const char *aw_show_more(const json_t *object, char *buf, size_t size)
@@ -300,9 +302,9 @@ const char *aw_show_more(const json_t *object, char *buf, size_t size)
         const json_t *at = aw_at(object, row->member);
         const double least = aw_at_real(at, "min"), most = aw_at_real(at, "max");
         char from[AW_SHOW_MAX], to[AW_SHOW_MAX];
-        amount_show(row->unit, json_is_object(at) ? least : json_number_value(at), from,
-                    sizeof from);
-        amount_show(row->unit, most, to, sizeof to);
+        aw_show_amount((enum aw_resource)i, json_is_object(at) ? least : json_number_value(at),
+                       from, sizeof from);
+        aw_show_amount((enum aw_resource)i, most, to, sizeof to);
         if (json_is_object(at) ? most > 0 : json_number_value(at) > 0)
             aw_text_add(&text, ", %s %s%s%s", row->name, from, json_is_object(at) ? " to " : "",
                         json_is_object(at) ? to : "");
@@ -320,8 +322,8 @@ const char *aw_plan_show(const json_t *before, const json_t *after, char *buf, s
         const double was = aw_at_real(before, row->member), is = aw_at_real(after, row->member);
         if (isnan(is) || (before && was == is))
             continue;
-        amount_show(row->unit, was, from, sizeof from);
-        amount_show(row->unit, is, to, sizeof to);
+        aw_show_amount((enum aw_resource)i, was, from, sizeof from);
+        aw_show_amount((enum aw_resource)i, is, to, sizeof to);
         if (before && row->unit == AW_AMOUNT_BYTES && !isnan(was) &&
             !strcmp(from, to)) { /* three digits hide it */
             snprintf(from, sizeof from, "%.2fMi", was / AW_MIB_REAL);

@@ -11,6 +11,7 @@
 #define AW_FRAME_SHOW_H
 
 #include <aware/err.h>
+#include <aware/resource.h>
 
 #include <jansson.h>
 #include <stdio.h>
@@ -24,8 +25,10 @@ int64_t aw_at_integer(const json_t *object, const char *path);  /* 0: not one */
 const char *aw_at_text(const json_t *object, const char *path); /* "": not a text */
 bool aw_at_true(const json_t *object, const char *path);
 
-const char *aw_show_cpu(double millicores, char *buf, size_t size);              /* "500m", "1.5" */
-const char *aw_show_memory(double bytes, char *buf, size_t size);                /* "128Mi" */
+const char *aw_show_cpu(double millicores, char *buf, size_t size); /* "500m", "1.5" */
+const char *aw_show_memory(double bytes, char *buf, size_t size);   /* "128Mi" */
+/* Of any resource, by its unit. */
+const char *aw_show_amount(enum aw_resource resource, double value, char *buf, size_t size);
 const char *aw_show_latency(double us, char *buf, size_t size);                  /* "41ms" */
 const char *aw_show_money(double dollars, char *buf, size_t size);               /* "$0.24" */
 const char *aw_show_percent(double share, char *buf, size_t size);               /* "58%" */

@@ -6,7 +6,7 @@
 
 #include "base/conf.h"
 
-#define NAMES_MAX 96u
+#define NAMES_MAX 160u
 
 /* clang-format off */
 const struct aw_verb *const aw_verbs[] = {
@@ -14,6 +14,7 @@ const struct aw_verb *const aw_verbs[] = {
     &aw_verb_get,
     &aw_verb_describe,
     &aw_verb_top,
+    &aw_verb_capacity,
     &aw_verb_explain,
     &aw_verb_history,
     &aw_verb_undo,
@@ -47,6 +48,16 @@ const struct aw_verb *const aw_verbs[] = {
     &aw_verb_agent_list,
     &aw_verb_agent_describe,
     &aw_verb_agent_serve,
+    &aw_verb_size,
+    &aw_verb_frequency_probe,
+    &aw_verb_frequency_run,
+    &aw_verb_frequency_restore,
+    &aw_verb_task_list,
+    &aw_verb_task_describe,
+    &aw_verb_task_train,
+    &aw_verb_task_meet,
+    &aw_verb_task_compare,
+    &aw_verb_task_evaluate,
     &aw_verb_chaos,
     &aw_verb_simulate,
     &aw_verb_simulate_fit,
@@ -59,11 +70,17 @@ const struct aw_verb *const aw_verbs[] = {
     &aw_verb_load,
     &aw_verb_load_show,
     &aw_verb_load_list,
+    &aw_verb_serving_proxy,
+    &aw_verb_serving_standin,
+    &aw_verb_serving_plan,
+    &aw_verb_serving_profile,
+    &aw_verb_serving_validate,
     &aw_verb_trial,
     &aw_verb_local_clean,
     &aw_verb_controller,
     &aw_verb_doctor,
     &aw_verb_scan,
+    &aw_verb_recommend,
     &aw_verb_store_list,
     &aw_verb_store_export,
     &aw_verb_store_import,
@@ -77,6 +94,12 @@ const struct aw_verb *const aw_verbs[] = {
     &aw_verb_trace_culprits,
     &aw_verb_trace_evaluate,
     &aw_verb_trace_learn,
+    &aw_verb_inject,
+    &aw_verb_gpu_list,
+    &aw_verb_gpu_probe,
+    &aw_verb_gpu_watch,
+    &aw_verb_gpu_reset,
+    &aw_verb_gpu_helper,
     &aw_verb_audit_verify,
     &aw_verb_audit_show,
     &aw_verb_validate,

@@ -83,7 +83,7 @@ static const struct aw_example version_examples[] = {
 };
 const struct aw_verb aw_verb_version = {
     .name = "version",
-    .summary = "Show the version and what the program stands on",
+    .summary = "Show the version and the libraries in use",
     .examples = version_examples,
     .json = true,
     .run = version_run,

@@ -199,12 +199,6 @@ static void budgets_print(const json_t *w, bool color)
     const json_t *b = aw_at(w, "budgets");
     static const struct {
         const char *key, *name;
-        bool memory, cpu;
-    } amounts[] = {{"replicas", "replicas", false, false},
-                   {"cpu_millicores", "CPU", false, true},
-                   {"memory_bytes", "memory", true, false}};
-    static const struct {
-        const char *key, *name;
     } cooldowns[] = {{"replicas_up", "more replicas"},
                      {"replicas_down", "fewer replicas"},
                      {"size_up", "larger"},
@@ -229,20 +223,17 @@ static void budgets_print(const json_t *w, bool color)
     aw_text_init(&list, text, sizeof text);
     aw_text_add(&list, "by %.3gx within %s; so far", aw_at_real(b, "change_window.factor"),
                 aw_show_age(aw_at_real(b, "change_window.window_s"), x, sizeof x));
-    for (size_t i = 0; i < sizeof amounts / sizeof *amounts; i++) {
-        snprintf(key, sizeof key, "change_window.%s.low", amounts[i].key);
+    for (uint32_t r = 0; r < AW_RESOURCES; r++) {
+        const struct aw_resource_row *row = &aw_resource_table[r];
+        snprintf(key, sizeof key, "change_window.%s.low", row->member);
         const double low = aw_at_real(b, key);
-        snprintf(key, sizeof key, "change_window.%s.high", amounts[i].key);
+        snprintf(key, sizeof key, "change_window.%s.high", row->member);
         const double high = aw_at_real(b, key);
-        if (isnan(low))
+        if (!(high > 0))
             continue;
-        aw_text_add(&list, "%s %s %s to %s", i ? "," : "", amounts[i].name,
-                    amounts[i].memory ? aw_show_memory(low, x, sizeof x)
-                    : amounts[i].cpu  ? aw_show_cpu(low, x, sizeof x)
-                                      : aw_figure_format(low, x, sizeof x),
-                    amounts[i].memory ? aw_show_memory(high, y, sizeof y)
-                    : amounts[i].cpu  ? aw_show_cpu(high, y, sizeof y)
-                                      : aw_figure_format(high, y, sizeof y));
+        aw_text_add(&list, "%s %s %s to %s", r ? "," : "", row->name,
+                    aw_show_amount((enum aw_resource)r, low, x, sizeof x),
+                    aw_show_amount((enum aw_resource)r, high, y, sizeof y));
     }
     line("Range", text);
     if (aw_at_real(b, "oom_floor_bytes") > 0) {
@@ -383,7 +374,7 @@ static const struct aw_example budget_examples[] = {
 };
 const struct aw_verb aw_verb_budget = {
     .name = "budget",
-    .summary = "Show what may still change of a workload in each window, and when",
+    .summary = "Show how much a workload may still change in each window (not its SLO budget)",
     .text = "Budgets are counted over time windows, never per tick: a loop that runs more often "
             "changes no more.",
     .options = options,

@@ -362,7 +362,7 @@ static const struct aw_example examples[] = {
 };
 const struct aw_verb aw_verb_get = {
     .name = "get",
-    .summary = "List workloads: who acts, how large, how near the SLO, at what cost, why",
+    .summary = "List workloads: who acts, size, SLO, cost and the reason",
     .text = "Asks the daemon; of a stopped one, shows what it left and says of when that is. "
             "P99/SLO is the latency of the last step over its limit, SLO-BUDGET what is left of "
             "the steps that may miss it, COST/H what the present sizes cost in an hour, "

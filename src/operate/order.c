@@ -164,7 +164,7 @@ static const struct aw_example freeze_examples[] = {
 };
 const struct aw_verb aw_verb_freeze = {
     .name = "freeze",
-    .summary = "Stop changes: of a workload, a namespace or all; or of scaling down alone",
+    .summary = "Block changes to a workload, a namespace or everything, or only scale-down",
     .text = "Takes effect with the next tick, is written to the audit log before it is taken, and "
             "outlives a restart. Given while the daemon is stopped, it stands when it starts. What "
             "is decided goes on being recommended and recorded.",
@@ -255,7 +255,7 @@ static const struct aw_example undo_examples[] = {
 };
 const struct aw_verb aw_verb_undo = {
     .name = "undo",
-    .summary = "Take a decision back: the amounts it changed become what they were",
+    .summary = "Revert a decision: what it changed goes back to what it was",
     .text = "The workload then stays frozen for half an hour, so that the same decision is not "
             "taken at once again; 'aware unfreeze' lifts that. A decision that was followed by "
             "another change of the same amounts cannot be undone: undo that one first. The rails "
@@ -273,7 +273,7 @@ static const struct aw_example approve_examples[] = {
 };
 const struct aw_verb aw_verb_approve = {
     .name = "approve",
-    .summary = "Carry out what was recommended and waits for a person",
+    .summary = "Carry out a recommendation that awaits approval",
     .text = "In mode Approve every change waits until somebody approves of it, and expires.",
     .options = id_options,
     .positionals = proposal_positionals,
@@ -287,7 +287,7 @@ static const struct aw_example reject_examples[] = {
 };
 const struct aw_verb aw_verb_reject = {
     .name = "reject",
-    .summary = "Refuse what was recommended and waits for a person",
+    .summary = "Refuse a recommendation that awaits approval",
     .options = id_options,
     .positionals = proposal_positionals,
     .examples = reject_examples,
@@ -376,7 +376,7 @@ static const struct aw_example emergency_examples[] = {
 };
 const struct aw_verb aw_verb_emergency = {
     .name = "emergency",
-    .summary = "Give a workload generous resources at once, and let them down slowly",
+    .summary = "Give a workload generous resources at once, then reduce them gradually",
     .text = "Nothing goes below it until it ends; more is still possible. Then the floor comes "
             "down by a twentieth a minute: the end of an emergency is not to be the next one.",
     .options = emergency_options,
@@ -391,7 +391,7 @@ static const struct aw_example calm_examples[] = {
 };
 const struct aw_verb aw_verb_calm = {
     .name = "calm",
-    .summary = "End an emergency: resources go back slowly",
+    .summary = "End an emergency: resources are reduced gradually",
     .options = id_options,
     .positionals = workload_positionals,
     .examples = calm_examples,

@@ -144,7 +144,7 @@ static const struct aw_example examples[] = {
 };
 const struct aw_verb aw_verb_validate = {
     .name = "validate",
-    .summary = "Check files of autoscalers and say all that is wrong",
+    .summary = "Check files of autoscalers and report every error",
     .text = "Reads MultidimPodAutoscaler, SimulatedApplication and SimulatedCluster objects as "
             "'aware run' would. Every error is a line with file, line, column, path, what was "
             "expected and what was found; warnings are odd things that are not wrong, each with "

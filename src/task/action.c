@@ -5,10 +5,10 @@
 #include <math.h>
 
 /* Anchored: the lowest action leaves this much above the recent peak, the highest this much. */
-#define MEMORY_MARGIN_LOW  1.03
-#define MEMORY_MARGIN_HIGH 2.06
-#define CPU_MARGIN_LOW     1.1
-#define CPU_MARGIN_HIGH    17.6
+const struct aw_log_range aw_action_memory_margin = {1.03, 2.06, 0.029558802f, 0.693147182f,
+                                                     1.44269502f};
+const struct aw_log_range aw_action_cpu_margin = {1.1, 17.6, 0.0953101814f, 2.77258873f,
+                                                  0.360673755f};
 
 #define GUARD_MARGIN     1.05 /* over the recent peak of memory */
 #define GUARD_OOM_MARGIN 1.2  /* over the limit that was too small; VPA's OOM bump-up */
@@ -68,15 +68,9 @@ void aw_action_init(struct aw_action *action, const struct aw_action_config *con
             aw_log_range((double)b->cpu_millicores_min, (double)b->cpu_millicores_max),
         .memory_bytes = aw_log_range((double)b->memory_bytes_min, (double)b->memory_bytes_max),
         .replicas = aw_log_range((double)b->replicas_min, (double)b->replicas_max),
-        .memory_margin = aw_log_range(MEMORY_MARGIN_LOW, MEMORY_MARGIN_HIGH),
-        .cpu_margin = aw_log_range(CPU_MARGIN_LOW, CPU_MARGIN_HIGH),
         .more = aw_action_more(b),
     };
     action->dim = aw_action_dim(action->more);
-    for (uint32_t i = AW_ACTION_DIM; i < action->dim; i++) {
-        const enum aw_resource r = aw_action_resource(action->more, i);
-        action->range[r] = aw_log_range((double)b->min[r], (double)b->max[r]);
-    }
 }
 
 void aw_action_begin(struct aw_action_memory *memory)
@@ -150,26 +144,24 @@ static int64_t clip(int64_t x, int64_t low, int64_t high)
     return x < low ? low : x > high ? high : x;
 }
 
-static int64_t memory_anchored(const struct aw_action *action,
-                               const struct aw_action_memory *memory,
+static int64_t memory_anchored(const struct aw_action_memory *memory,
                                const struct aw_reading *reading, double at)
 {
     if (!(memory->memory_bytes_peak > 0))
         return reading->memory_bytes_wanted;
-    double bytes = memory->memory_bytes_peak * aw_log_range_amount(&action->memory_margin, at);
+    double bytes = memory->memory_bytes_peak * aw_log_range_amount(&aw_action_memory_margin, at);
     int64_t wanted = step_nearest(bytes, MEMORY_STEP_BYTES);
     bool blind = isnan(reading->memory_bytes_peak) && reading->memory_bytes_wanted > wanted;
     return blind ? reading->memory_bytes_wanted : wanted;
 }
 
-static int64_t replicas_anchored(const struct aw_action *action,
-                                 const struct aw_action_memory *memory,
+static int64_t replicas_anchored(const struct aw_action_memory *memory,
                                  const struct aw_reading *reading, double at,
                                  int64_t cpu_millicores)
 {
     if (!(memory->cpu_cores_peak > 0) && isnan(reading->cpu_cores_used))
         return reading->replicas_wanted;
-    double cores = memory->cpu_cores_peak * aw_log_range_amount(&action->cpu_margin, at);
+    double cores = memory->cpu_cores_peak * aw_log_range_amount(&aw_action_cpu_margin, at);
     int64_t wanted = step_up(1e3 * cores / (double)cpu_millicores, 1);
     bool blind = isnan(reading->cpu_cores_used) && reading->replicas_wanted > wanted;
     return blind ? reading->replicas_wanted : wanted;
@@ -200,9 +192,9 @@ static int64_t amount_of(const struct aw_action *action, const struct aw_reading
     const int64_t low = c->bounds.min[r], high = c->bounds.max[r], present = reading->wanted[r];
     const double used = aw_resource_table[r].use == AW_USE_CPU ? reading->cpu_cores_used
                                                                : reading->memory_bytes_used;
+    const struct aw_log_range range = aw_bounds_range(&c->bounds, r);
     const int64_t wanted =
-        clip(step_nearest(aw_log_range_amount(&action->range[r], at), aw_resource_table[r].step),
-             low, high);
+        clip(step_nearest(aw_log_range_amount(&range, at), aw_resource_table[r].step), low, high);
     const bool blind = isnan(used) && present > wanted;
     return blind ? clip(present, low, high) : settle(wanted, present, c->deadband, low, high);
 }
@@ -224,14 +216,14 @@ void aw_action_plan(const struct aw_action *action, const struct aw_action_memor
 
     const int64_t floor =
         clip(guard_floor(action, memory), b->memory_bytes_min, b->memory_bytes_max);
-    int64_t bytes = anchored ? memory_anchored(action, memory, reading, memory_at)
+    int64_t bytes = anchored ? memory_anchored(memory, reading, memory_at)
                              : step_nearest(aw_log_range_amount(&action->memory_bytes, memory_at),
                                             MEMORY_STEP_BYTES);
     bytes = clip(bytes, floor, b->memory_bytes_max);
     bytes = settle(bytes, reading->memory_bytes_wanted, c->deadband, floor, b->memory_bytes_max);
 
     int64_t replicas = anchored
-                           ? replicas_anchored(action, memory, reading, replicas_at, cpu)
+                           ? replicas_anchored(memory, reading, replicas_at, cpu)
                            : step_nearest(aw_log_range_amount(&action->replicas, replicas_at), 1);
     *ret_plan = (struct aw_plan){
         .set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
@@ -259,7 +251,8 @@ void aw_action_from_plan(const struct aw_action *action, const struct aw_action_
     values[AW_ACTION_CPU] = value_of(&action->cpu_millicores, cpu);
     for (uint32_t i = AW_ACTION_DIM; i < action->dim; i++) {
         const enum aw_resource r = aw_action_resource(action->more, i);
-        values[i] = plan->amount[r] > 0 ? value_of(&action->range[r], (double)plan->amount[r]) : 0;
+        const struct aw_log_range range = aw_bounds_range(&action->config.bounds, r);
+        values[i] = plan->amount[r] > 0 ? value_of(&range, (double)plan->amount[r]) : 0;
     }
     if (action->config.mapping == AW_ACTION_ABSOLUTE) {
         values[AW_ACTION_MEMORY] = value_of(&action->memory_bytes, bytes);
@@ -269,6 +262,6 @@ void aw_action_from_plan(const struct aw_action *action, const struct aw_action_
     /* Replicas are rounded up, so the middle of what rounds to this many is half a replica less. */
     double cores = 1e-3 * cpu * ((double)plan->replicas - 0.5);
     double memory_peak = memory->memory_bytes_peak, cpu_peak = memory->cpu_cores_peak;
-    values[AW_ACTION_MEMORY] = value_of(&action->memory_margin, bytes / memory_peak);
-    values[AW_ACTION_REPLICAS] = value_of(&action->cpu_margin, cores / cpu_peak);
+    values[AW_ACTION_MEMORY] = value_of(&aw_action_memory_margin, bytes / memory_peak);
+    values[AW_ACTION_REPLICAS] = value_of(&aw_action_cpu_margin, cores / cpu_peak);
 }

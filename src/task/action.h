@@ -35,6 +35,8 @@ enum aw_action_mapping { AW_ACTION_ANCHORED, AW_ACTION_ABSOLUTE };
 enum aw_action_axis { AW_ACTION_CPU, AW_ACTION_MEMORY, AW_ACTION_REPLICAS };
 
 extern const struct aw_space_axis aw_action_axes[AW_ACTION_DIM];
+/* Anchored: over the recent peaks. What aw_log_range makes of their ends, written down. */
+extern const struct aw_log_range aw_action_memory_margin, aw_action_cpu_margin;
 /* Resources beyond the first three that are bounded, as AW_PLAN_*; with them so many numbers. */
 uint32_t aw_action_more(const struct aw_bounds *bounds);
 uint32_t aw_action_dim(uint32_t more);
@@ -55,9 +57,7 @@ struct aw_action_config {
 struct aw_action {
     struct aw_action_config config;
     struct aw_log_range cpu_millicores, memory_bytes, replicas;
-    struct aw_log_range memory_margin, cpu_margin; /* anchored: over the recent peaks */
-    uint32_t more, dim;                            /* see aw_action_more, aw_action_dim */
-    struct aw_log_range range[AW_RESOURCES];       /* of `more` alone */
+    uint32_t more, dim; /* see aw_action_more, aw_action_dim */
 };
 
 /* The recent past. No padding: it is part of snapshots. */

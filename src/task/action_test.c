@@ -371,6 +371,17 @@ static void impossible_bounds_are_refused_by_name(void **state)
     assert_ok(aw_bounds_check(&aw_testing_bounds, NULL));
 }
 
+static void margins_are_the_ranges_that_are_written_down(void **state)
+{
+    (void)state;
+    const struct aw_log_range *const written[] = {&aw_action_memory_margin, &aw_action_cpu_margin};
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct aw_log_range made = aw_log_range(written[i]->low, written[i]->high);
+        assert_true(made.log_low == written[i]->log_low && made.log_span == written[i]->log_span &&
+                    made.log_span_inverse == written[i]->log_span_inverse);
+    }
+}
+
 AW_TEST_GROUP("autoscale-action")
 {
     const struct CMUnitTest tests[] = {
@@ -387,6 +398,7 @@ AW_TEST_GROUP("autoscale-action")
         cmocka_unit_test(a_plan_that_no_action_asks_for_becomes_the_nearest),
         cmocka_unit_test(bounds_that_leave_no_choice_leave_none),
         cmocka_unit_test(impossible_bounds_are_refused_by_name),
+        cmocka_unit_test(margins_are_the_ranges_that_are_written_down),
     };
     return cmocka_run_group_tests_name("autoscale-action", tests, NULL, NULL);
 }

@@ -36,6 +36,11 @@ struct aw_log_range aw_log_range(double low, double high)
                                  .log_span_inverse = span > 0 ? 1 / span : 0};
 }
 
+struct aw_log_range aw_bounds_range(const struct aw_bounds *bounds, enum aw_resource resource)
+{
+    return aw_log_range((double)bounds->min[resource], (double)bounds->max[resource]);
+}
+
 float aw_log_range_unit(const struct aw_log_range *range, double amount)
 {
     if (!(amount > range->low))

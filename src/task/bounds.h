@@ -36,6 +36,7 @@ struct aw_log_range {
     float log_low, log_span, log_span_inverse; /* inverse 0: the range is a point */
 };
 struct aw_log_range aw_log_range(double low, double high); /* 0 < low <= high */
+struct aw_log_range aw_bounds_range(const struct aw_bounds *bounds, enum aw_resource resource);
 /* Into [0, 1]; below the range (also 0 and NaN) is 0, above it 1. A point is 0. */
 float aw_log_range_unit(const struct aw_log_range *range, double amount);
 /* Back from [0, 1], ends exact. */

@@ -6,6 +6,9 @@
  */
 #include "task/state.h"
 
+#include "base/hash.h"
+#include "task/action.h"
+
 #include <math.h>
 
 #define LOAD_MAX_PER_S   1e5   /* requests/s that fill the axis `load` */
@@ -40,6 +43,7 @@ enum axis {
     AXIS_COUNT
 };
 _Static_assert(AXIS_COUNT == AW_STATE_DEFAULT_DIM, "the default state is all axes");
+#define OTHERS 3u /* of struct aw_state_memory: behind the first three axes */
 _Static_assert(LOAD == AW_STATE_PAPER_DIM, "the paper's state is the first of them");
 
 /* clang-format off */
@@ -72,6 +76,22 @@ uint32_t aw_state_dim(uint32_t preset)
     return preset == AW_STATE_PAPER ? AW_STATE_PAPER_DIM : AW_STATE_DEFAULT_DIM;
 }
 
+uint32_t aw_state_dim_with(uint32_t preset, uint32_t more)
+{
+    return aw_state_dim(preset) + (uint32_t)__builtin_popcount(more);
+}
+
+const struct aw_space_axis *aw_state_axis(uint32_t dim, uint32_t more, uint32_t element)
+{
+#define X(id, member, name, ...) [AW_RESOURCE_##id] = {#name "_limit", "log of bounds", 0, 1},
+    static const struct aw_space_axis limits[AW_RESOURCES] = {AW_RESOURCE_MAP(X)}; /* known */
+#undef X
+    const uint32_t first = dim - (uint32_t)__builtin_popcount(more);
+    if (element < first)
+        return &aw_state_axes[element];
+    return &limits[aw_action_resource(more, AW_ACTION_DIM + element - first)];
+}
+
 void aw_state_init(struct aw_state *state, const struct aw_state_config *config)
 {
     const struct aw_bounds *b = &config->bounds;
@@ -86,7 +106,9 @@ void aw_state_init(struct aw_state *state, const struct aw_state_config *config)
         .cores_used = aw_log_range(CORES_USED_BELOW * cores_low, cores_high),
         .load_scale = (float)(1 / log1p(LOAD_MAX_PER_S)),
         .in_flight_scale = (float)(1 / log1p(IN_FLIGHT_MAX)),
+        .more = aw_action_more(b),
     };
+    state->dim = aw_state_dim_with(config->preset, state->more);
 }
 
 void aw_state_begin(struct aw_state_memory *memory)
@@ -131,12 +153,24 @@ static float latency(const struct aw_slo *slo, double p99)
     return x < -1 ? -1 : x > 1 ? 1 : x;
 }
 
+/* What is wanted of `more`, in as many bits as a float holds; 0: there are none. */
+static float others_wanted(const struct aw_state *state, const struct aw_reading *r)
+{
+    uint64_t hash = AW_HASH_BEGIN;
+    if (!state->more)
+        return 0;
+    for (uint32_t more = state->more; more; more &= more - 1)
+        hash = aw_hash_bytes(hash, &r->wanted[__builtin_ctz(more)], sizeof *r->wanted);
+    return (float)(hash >> 40);
+}
+
 static void notice_change(const struct aw_state *state, struct aw_state_memory *memory,
                           const struct aw_reading *r)
 {
+    const float others = others_wanted(state, r);
     bool same = memory->begun && memory->replicas == r->replicas_wanted &&
                 memory->cpu_millicores == r->cpu_millicores_wanted &&
-                memory->memory_bytes == r->memory_bytes_wanted;
+                memory->memory_bytes == r->memory_bytes_wanted && memory->wanted[OTHERS] == others;
     if (same)
         return;
     /* what was there when the first reading came has been there for long, as far as we know */
@@ -150,6 +184,7 @@ static void notice_change(const struct aw_state *state, struct aw_state_memory *
     memory->wanted[MEMORY_LIMIT] =
         aw_log_range_unit(&state->memory_bytes, (double)r->memory_bytes_wanted);
     memory->wanted[REPLICAS] = aw_log_range_unit(&state->replicas, r->replicas_wanted);
+    memory->wanted[OTHERS] = others;
 }
 
 static void encode_paper(const struct aw_state *state, const struct aw_state_memory *memory,
@@ -170,8 +205,8 @@ static void encode_paper(const struct aw_state *state, const struct aw_state_mem
     out[LOAD_CHANGE] = load_change(r->arrivals_per_s, memory->arrivals_per_s);
 }
 
-static void encode_more(const struct aw_state *state, const struct aw_state_memory *memory,
-                        const struct aw_reading *r, float *out)
+static void encode_default(const struct aw_state *state, const struct aw_state_memory *memory,
+                           const struct aw_reading *r, float *out)
 {
     const double ready = r->replicas_ready > 0 ? r->replicas_ready : 1;
     const double arrivals = isnan(r->arrivals_per_s) ? memory->arrivals_per_s : r->arrivals_per_s;
@@ -195,7 +230,13 @@ void aw_state_encode(const struct aw_state *state, struct aw_state_memory *memor
     notice_change(state, memory, reading);
     encode_paper(state, memory, reading, score, out);
     if (state->config.preset != AW_STATE_PAPER)
-        encode_more(state, memory, reading, out);
+        encode_default(state, memory, reading, out);
+    float *limit = out + aw_state_dim(state->config.preset);
+    for (uint32_t more = state->more; more; more &= more - 1) {
+        const enum aw_resource r = (enum aw_resource)__builtin_ctz(more);
+        const struct aw_log_range range = aw_bounds_range(&state->config.bounds, r);
+        *limit++ = aw_log_range_unit(&range, (double)reading->wanted[r]);
+    }
     if (!isnan(reading->arrivals_per_s))
         memory->arrivals_per_s = reading->arrivals_per_s;
 }

@@ -46,7 +46,7 @@ struct aw_segment {
     uint32_t threads;     /* requests a replica works on at once; 0: no limit */
     double cold_start_ms; /* from container start until it serves */
     /* How much longer CPU work takes while its core's other hardware thread is busy: 0 not at all,
-     * 1 twice as long. Found by calibration (study/calibrate.h); descriptions have none. */
+     * 1 twice as long. Found by calibration (fitting/calibrate.h); descriptions have none. */
     double crowding;
     /* What the fast model's p99 is multiplied by where load is light; 0: by nothing. Found by
      * calibration too: its network knows requests like those of the pool, not each that exists. */

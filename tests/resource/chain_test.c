@@ -138,6 +138,26 @@ static double worth(const struct aw_sample *sample)
     return each * sample->replicas_ready * 15 / 3600;
 }
 
+/* What is wanted of each of the new ones stands behind all that a state has without them. */
+static void see_limits(const struct life *life, const struct aw_external_agent_request *request)
+{
+    const struct aw_bounds *b = &life->config.bounds;
+    assert_int_equal(request->obs_dim, AW_STATE_DEFAULT_DIM + 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        const uint32_t r = AW_RESOURCE_MEMORY + 1 + i, at = AW_STATE_DEFAULT_DIM + i;
+        const struct aw_space_axis *axis = aw_state_axis(request->obs_dim, NEW, at);
+        char name[32];
+        snprintf(name, sizeof name, "%s_limit", aw_resource_table[r].name);
+        assert_string_equal(axis->name, name);
+        assert_true(request->obs[at] >= axis->low && request->obs[at] <= axis->high);
+        assert_close(request->obs[at],
+                     log((double)life->rack.sample.wanted[r] / (double)b->min[r]) /
+                         log((double)b->max[r] / (double)b->min[r]),
+                     1e-5);
+    }
+    assert_string_equal(aw_state_axis(request->obs_dim, NEW, 0)->name, aw_state_axes[0].name);
+}
+
 /* An agent of another process that wanders over all that it may set. */
 static void answer(struct life *life, uint32_t tick)
 {
@@ -150,6 +170,7 @@ static void answer(struct life *life, uint32_t tick)
     if (!aw_pilot_asks(life->pilot, life->rack.now_us, &request))
         return;
     assert_int_equal(request.act_dim, AW_RESOURCES);
+    see_limits(life, &request);
     answer.fault = aw_external_agent_check(values, AW_RESOURCES, request.act_dim, answer.action);
     assert_int_equal(answer.fault, AW_EXTERNAL_AGENT_FAULT_NONE);
     aw_pilot_hear(life->pilot, &answer);
@@ -315,6 +336,8 @@ static void an_explanation_names_it(const struct life *life, const struct aw_dec
             told(text, path, true);
         }
         snprintf(path, sizeof path, "agent/action/%s", aw_resource_table[r].name);
+        told(text, path, true);
+        snprintf(path, sizeof path, "state/%s_limit", aw_resource_table[r].name);
         told(text, path, true);
     }
     free(text);

@@ -158,7 +158,9 @@ static void a_limited_replica_takes_its_time_and_holds_up_nobody(void **state)
     download_end(&large);
     assert_in_range(large.took_us, 2500000, 10000000);
     assert_true(own_cpu_us() - cpu_us < large.took_us / 2);
-    assert_true(asked >= 10 && 10 * quick >= 9 * asked);
+    /* Some 55 are answered one after the other meanwhile, and on a machine that stands still for a
+     * second 35. Held up by the large one, each would wait for it. */
+    assert_in_range(quick, 20, asked);
     books_close(&world);
     assert_int_equal(counts_of(&world).completions, counts_of(&world).arrivals);
     world_end(&world);

@@ -25,9 +25,9 @@
 #define AW__NO_NODE   UINT32_MAX
 #define AW__NO_INDEX  UINT32_MAX
 #define AW__PERIOD_US 100000.0 /* cpu.cfs_period_us, the kernel's default */
-/* Pods of so many workloads are one block, small enough not to ask for huge pages; so many places
- * are whole pages, so that the first of each workload, which are used, share one. */
-#define AW__PIECE        64u
+/* Pods of so many workloads are one block, too small to ask for huge pages (base/alloc.c): only the
+ * first places of each workload are used, and small pages that nobody touches cost nothing. */
+#define AW__PIECE        32u
 #define AW__PIECE_PLACES 256u
 
 /* A snapshot is a copy of the state and is compared by bytes: nothing here may have padding, and

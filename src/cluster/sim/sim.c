@@ -296,6 +296,16 @@ void aw_sim_fail_node(struct aw_sim *sim, uint32_t node, int64_t until_us)
     aw__world_fail_node(sim, node, (double)until_us);
 }
 
+void aw_sim_capacity(const struct aw_sim *sim, int64_t *ret_cpu_millicores,
+                     int64_t *ret_memory_bytes)
+{
+    uint32_t up = 0;
+    for (uint32_t i = 0; i < sim->settings.node_count; i++)
+        up += sim->nodes->down_until_us[i] <= (double)sim->world->now_us;
+    *ret_cpu_millicores = (int64_t)(up * sim->settings.node_cores * 1000);
+    *ret_memory_bytes = (int64_t)(up * sim->settings.node_memory_gib * 0x1p30);
+}
+
 void aw_sim_fail_metrics(struct aw_sim *sim, int64_t until_us)
 {
     sim->world->metrics_down_until_us = (double)until_us;

@@ -192,11 +192,55 @@ static void what_parts_keeps_its_own(void **state)
     aw_sim_free(sim);
 }
 
+static size_t largest;
+
+static void *noting_alloc(void *ctx, size_t bytes)
+{
+    (void)ctx;
+    largest = bytes > largest ? bytes : largest;
+    return aw_alloc_heap.alloc(NULL, bytes);
+}
+
+static void noting_free(void *ctx, void *block)
+{
+    (void)ctx;
+    aw_alloc_heap.free(NULL, block);
+}
+
+/* Most places are never used. In a block that asks for huge pages (from four megabytes on) they
+ * would be resident all the same, some 40 KiB for each workload. */
+static void places_that_nobody_uses_are_not_resident(void **state)
+{
+    (void)state;
+    const struct aw_alloc noting = {noting_alloc, noting_free, NULL};
+    struct aw_sim_settings settings;
+    struct aw_sim *sim = NULL;
+    float rate = 1;
+    const struct aw_load load = {.slot_count = 1, .slot_us = 1000000000000, .rate_per_s = &rate};
+    struct aw_sim_workload workload = {.load = &load,
+                                       .replicas = 1,
+                                       .replicas_max = 64,
+                                       .cpu_millicores = 100,
+                                       .memory_bytes = (int64_t)64 << 20};
+    aw_app_generate(1, 0, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT, &workload.app);
+    aw_conf_defaults(aw_sim_fields, &settings);
+    largest = 0;
+    assert_ok(aw_sim_new(&settings, 1, 128, &noting, &sim, NULL));
+    for (uint32_t i = 0; i < 128; i++) {
+        uint32_t index;
+        assert_ok(aw_sim_add(sim, &workload, &index, NULL));
+    }
+    assert_true(largest < (size_t)4 << 20);
+    assert_true(largest > sizeof(struct aw__pod) * AW__PIECE_PLACES); /* it was asked */
+    aw_sim_free(sim);
+}
+
 AW_TEST_GROUP("sim-together")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_books_are_right_whatever_happens),
         cmocka_unit_test(what_parts_keeps_its_own),
+        cmocka_unit_test(places_that_nobody_uses_are_not_resident),
     };
     return cmocka_run_group_tests_name("sim-together", tests, NULL, NULL);
 }
