@@ -20,8 +20,11 @@
     X(ope,       false,      "how often intervals of off-policy evaluation hold the truth")        \
     X(control,   false,      "one decision of a workload that serves, and what it keeps")          \
     X(balancer,  false,      "that of the local cluster beside wrk alone; needs control groups")   \
+    X(proxy,     false,      "what the proxy before model servers adds, beside no proxy")          \
+    X(order,     false,      "what the order of the proxy's queue is worth, in real time")         \
     X(rpc,       false,      "environments over gRPC, single steps and 256 a message")             \
-    X(trace,     false,      "spans to critical paths, and to a culprit")
+    X(trace,     false,      "spans to critical paths, and to a culprit")                          \
+    X(tenants,   false,      "ten thousand agents on one contended cluster")
 /* clang-format on */
 
 #define AW__BENCH_FIGURES_MAX 128u

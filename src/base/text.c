@@ -1,4 +1,4 @@
-/* text.c - a bounded builder, quoting, numbers that ignore the locale, UTF-8. */
+/* text.c - a bounded builder, quoting, numbers that ignore the locale, UTF-8, CSV. */
 #include "base/text.h"
 
 #include <locale.h>
@@ -252,4 +252,69 @@ void aw_text_place(const char *bytes, size_t offset, uint32_t *ret_line, uint32_
     }
     *ret_line = line;
     *ret_column = (uint32_t)(offset - start + 1);
+}
+
+/* --- CSV --- */
+
+static uint32_t split(const char *at, const char *end, struct aw_csv_cell *cells)
+{
+    uint32_t count = 0;
+    while (count < AW_CSV_CELLS_MAX) {
+        struct aw_csv_cell *cell = &cells[count++];
+        const char *stop;
+        if (at < end && *at == '"') {
+            cell->at = ++at;
+            while (at < end && (*at != '"' || (at + 1 < end && at[1] == '"')))
+                at += *at == '"' ? 2 : 1;
+            stop = at;
+            at = at < end ? at + 1 : at;
+            while (at < end && *at != ',')
+                at++;
+        } else {
+            cell->at = at;
+            stop = memchr(at, ',', (size_t)(end - at));
+            stop = at = stop ? stop : end;
+        }
+        cell->len = (size_t)(stop - cell->at);
+        if (at >= end)
+            break;
+        at++;
+    }
+    return count;
+}
+
+uint32_t aw_csv_next(struct aw_csv_lines *lines, struct aw_csv_cell *cells)
+{
+    while (lines->at < lines->end) {
+        const char *from = lines->at;
+        const char *stop = memchr(from, '\n', (size_t)(lines->end - from));
+        lines->at = stop ? stop + 1 : lines->end;
+        stop = stop ? stop : lines->end;
+        stop -= stop > from && stop[-1] == '\r';
+        lines->line++;
+        if (stop > from)
+            return split(from, stop, cells);
+    }
+    return 0;
+}
+
+uint32_t aw_csv_find(const struct aw_csv_cell *cells, uint32_t count, const char *head)
+{
+    const size_t len = strlen(head);
+    for (uint32_t i = 0; i < count; i++) {
+        if (cells[i].len == len && !memcmp(cells[i].at, head, len))
+            return i;
+    }
+    return UINT32_MAX;
+}
+
+double aw_csv_real(const struct aw_csv_cell *cell)
+{
+    char text[64];
+    double value;
+    if (!cell->len || cell->len >= sizeof text)
+        return (double)NAN;
+    memcpy(text, cell->at, cell->len);
+    text[cell->len] = '\0';
+    return aw_text_parse_real(text, &value) ? (double)NAN : value;
 }

@@ -1,5 +1,5 @@
 /*
- * text.h - small tools for text: a bounded builder, quoting for people, numbers, UTF-8.
+ * text.h - small tools for text: a bounded builder, quoting for people, numbers, UTF-8, CSV.
  *
  * Memory:  nothing is allocated; every function writes into a buffer of the caller and stops at its
  *          end. What was cut still ends with a NUL.
@@ -54,5 +54,26 @@ size_t aw_text_utf8_bad(const char *bytes, size_t len);
 
 /* Line and column, both 1-based, the column in bytes, of a byte offset. Lines end with \n. */
 void aw_text_place(const char *bytes, size_t offset, uint32_t *ret_line, uint32_t *ret_column);
+
+/* --- CSV: cells of lines, pointing into the bytes given --- */
+
+#define AW_CSV_CELLS_MAX 256u
+
+struct aw_csv_cell {
+    const char *at;
+    size_t len;
+};
+
+/* Walks lines; quotes around a cell are taken off, "" inside one is left as it is. */
+struct aw_csv_lines {
+    const char *at, *end;
+    uint32_t line; /* of the cells that were given last */
+};
+/* The next line that is not empty: its cells, at most AW_CSV_CELLS_MAX. 0: the end. */
+uint32_t aw_csv_next(struct aw_csv_lines *lines, struct aw_csv_cell *cells);
+/* The place of a head among cells; UINT32_MAX: not there. */
+uint32_t aw_csv_find(const struct aw_csv_cell *cells, uint32_t count, const char *head);
+/* A number; NAN: none. */
+double aw_csv_real(const struct aw_csv_cell *cell);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/threads.h"
+#include "cli/demos.h"
 #include "daemon/daemon.h"
 #include "daemon/doors.h"
 #include "frame/stop.h"
@@ -253,6 +254,14 @@ static enum aw_err run_run(const struct aw_call *run, struct aw_diag *diag)
     const char *output = aw_args_text(run->args, "output");
     if (aw_args_given(run->args, "print-demo"))
         return demo_print(diag);
+    if (aw_args_given(run->args, "demo") && run->args->repeat_count)
+        return aw_fail(diag, AW_ERR_USAGE, "--demo runs what is built in: leave out --file");
+    const struct aw__demo *demo = aw__demo_asked(run->args);
+    if (demo && aw_args_given(run->args, "daemon"))
+        return aw_fail(diag, AW_ERR_USAGE, "the demo %s ends by itself: leave out --daemon",
+                       demo->name);
+    if (demo)
+        return demo->run(run, diag);
     if (aw_args_given(run->args, "daemon"))
         return daemon_run(run, diag);
     struct session *s = aw_alloc_new(NULL, 1, sizeof *s);
@@ -284,6 +293,8 @@ static enum aw_err run_run(const struct aw_call *run, struct aw_diag *diag)
 
 static const char *const clusters[] = {"sim", "local", NULL};
 static const struct aw_option run_options[] = {
+    AW_OPTION(CHOICE, "demo", 0, "NAME", NULL, "run a built-in demo" AW__DEMO_HELP,
+              .choices = aw__demo_names),
     {.name = "file",
      .letter = 'f',
      .kind = AW_ARG_FILE,
@@ -436,12 +447,16 @@ const struct aw_verb aw_verb_run = {
     .summary = "Autoscale workloads: learn from the fallback, take over, serve, retrain",
     .text =
         "Every workload begins OFFLINE: the fallback (HPA and VPA) acts and the agent learns from "
-        "what it does. When the agent is estimated to do as well it goes ONLINE: it acts, explores "
-        "a little and learns from itself. When mean and deviation of its episodes are good it is "
+        "what it does. After ten minutes a rule that did well in similar applications acts. Where "
+        "none is known, the agent goes ONLINE when it is estimated to do as well as the fallback: "
+        "it acts, explores a little and learns from itself. When mean and deviation of its "
+        "episodes are good it is "
         "SERVING; when they no longer are, it learns again. Rails clip every decision, and a "
         "watchdog hands back to the fallback at once when something is wrong.\n\n"
-        "Beside it a twin of the cluster has the same load and chance under the fallback alone: "
-        "what is told against the fallback is measured. On a terminal a table is redrawn in place; "
+        "Beside it a twin of the cluster has the same load and random seed under the fallback "
+        "alone, "
+        "so that comparisons are measured, not estimated. On a terminal a table is redrawn in "
+        "place; "
         "elsewhere there is a row per workload and episode, and a line per change of stage. With "
         "--output json every step of a workload is one line of JSON, the last line a summary; with "
         "csv a row.\n\n"

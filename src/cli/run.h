@@ -33,7 +33,7 @@ struct aw__runrow {
     enum aw_actor actor;
     enum aw_watchdog_verdict verdict;
     uint32_t ready, wanted;
-    int64_t cpu_millicores, memory_bytes;
+    AW_AMOUNTS(amount, ); /* wanted, of each replica */
     double arrivals_per_s;
     double cpu_used, memory_used;
     double latency_us, slo_us;
@@ -45,6 +45,8 @@ struct aw__runrow {
 void aw__runrow_of(struct aw__runrow *row, const struct aw_job_step *step,
                    const struct aw_job_view *view);
 
+/* Resources beyond the common three that any of the workloads is bounded in, as AW_PLAN_*. */
+uint32_t aw__run_more(const struct aw_daemon_config *ask);
 /* AWARE's over the fallback's; NAN: no twin, or nothing spent. */
 double aw__run_cost_ratio(const struct aw_totals *totals);
 /* Of one episode of `steps`. */

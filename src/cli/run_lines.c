@@ -149,8 +149,10 @@ static void csv_world(FILE *out, const struct aw_job_step *step, enum aw_job_wor
 {
     const struct aw_score *truth = &step->truth[world];
     const struct aw_plan *plan = &step->plan[world];
-    fprintf(out, ",%" PRIu32 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%d", step->replicas_ready[world],
-            plan->replicas, plan->cpu_millicores, plan->memory_bytes, truth->violated);
+    fprintf(out, ",%" PRIu32, step->replicas_ready[world]);
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        fprintf(out, ",%" PRId64, plan->amount[i]);
+    fprintf(out, ",%d", truth->violated);
     csv_real(out, truth->latency_us_slo * 1e-3);
     csv_real(out, truth->cost);
     csv_real(out, truth->paper_reward);
@@ -185,9 +187,11 @@ static void step_csv(FILE *out, const struct aw_daemon_config *ask, const struct
 
 static void csv_heads(FILE *out, const char *prefix)
 {
-    static const char *const heads[] = {
-        "ready",      "replicas", "cpu_millicores", "memory_bytes",    "violated",
-        "latency_ms", "cost",     "reward",         "cpu_utilization", "memory_utilization"};
+    static const char *const heads[] = {"violated", "latency_ms",      "cost",
+                                        "reward",   "cpu_utilization", "memory_utilization"};
+    fprintf(out, ",%sready", prefix);
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        fprintf(out, ",%s%s", prefix, aw_resource_table[i].member);
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         fprintf(out, ",%s%s", prefix, heads[i]);
 }

@@ -11,6 +11,7 @@
 #include "base/quantity.h"
 #include "frame/layout.h"
 #include "frame/progress.h"
+#include "frame/show.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -41,15 +42,15 @@ enum column {
     STAGE,
     ACTS,
     REPLICAS,
-    CPU,
-    MEMORY,
-    USED,
+    SIZES, /* a column for each */
+    USED = SIZES + AW_RESOURCES - AW_SIZE_FIRST,
     LATENCY,
     COST,
     REWARD,
     MISSED,
     COLUMNS
 };
+#define SIZE(resource) (SIZES + (resource)-AW_SIZE_FIRST)
 static const struct {
     const char *head, *head_alone; /* alone: without a twin */
     int dropped;
@@ -58,9 +59,11 @@ static const struct {
     [STAGE] = {"STAGE", "STAGE", 1},
     [ACTS] = {"ACTS", "ACTS", 6},
     [REPLICAS] = {"REPLICAS", "REPLICAS", 2},
-    [CPU] = {"CPU", "CPU", 7},
-    [MEMORY] = {"MEMORY", "MEMORY", 8},
-    [USED] = {"CPU MEM USED", "CPU MEM USED", 9},
+#define X(id, ...) \
+    [SIZE(AW_RESOURCE_##id)] = {#id, #id, AW_RESOURCE_##id == AW_RESOURCE_CPU ? 7 : 8},
+    AW_SIZE_MAP(X)
+#undef X
+        [USED] = {"CPU MEM USED", "CPU MEM USED", 9},
     [LATENCY] = {"LATENCY / SLO", "LATENCY / SLO", 5},
     [COST] = {"COST last all", "COST", 3},
     [REWARD] = {"REWARD", "REWARD", 10},
@@ -332,10 +335,15 @@ static void row_cells(const struct aw__runlive *live, const struct aw__runrow *r
              "%s", aw_actor_name(row->actor));
     cell_put(&cells[REPLICAS], row->ready < row->wanted ? FAIR : PLAIN, "%" PRIu32 "/%" PRIu32,
              row->ready, row->wanted);
-    cell_put(&cells[CPU], PLAIN, "%s",
+    cell_put(&cells[SIZE(AW_RESOURCE_CPU)], PLAIN, "%s",
              aw_quantity_round_cpu(row->cpu_millicores, AW_QUANTITY_MILLI, text, sizeof text));
-    cell_put(&cells[MEMORY], PLAIN, "%s",
+    cell_put(&cells[SIZE(AW_RESOURCE_MEMORY)], PLAIN, "%s",
              aw_quantity_round_memory(row->memory_bytes, text, sizeof text));
+    for (uint32_t r = AW_RESOURCE_MEMORY + 1; r < AW_RESOURCES; r++)
+        cell_put(&cells[SIZE(r)], PLAIN, "%s",
+                 aw_show_amount((enum aw_resource)r,
+                                row->amount[r] > 0 ? (double)row->amount[r] : NAN, text,
+                                sizeof text));
     cell_put(&cells[USED], PLAIN, "%3.0f%% %3.0f%%", 100 * row->cpu_used, 100 * row->memory_used);
     latency_cell(live, row, &cells[LATENCY]);
     cost_cell(live, row, &cells[COST]);
@@ -367,9 +375,11 @@ static void row_cells(const struct aw__runlive *live, const struct aw__runrow *r
 static void choose_columns(struct aw__runlive *live, unsigned limit, bool shown[COLUMNS])
 {
     unsigned all = 0;
+    const uint32_t there = AW_PLAN_COMMON | aw__run_more(live->ask);
     for (int c = 0; c < COLUMNS; c++) {
-        shown[c] = true;
-        all += live->width[c] + 2;
+        const bool size = c >= SIZES && c < USED;
+        shown[c] = !size || there >> (c - SIZES + AW_SIZE_FIRST) & 1;
+        all += shown[c] ? live->width[c] + 2 : 0;
     }
     for (int turn = COLUMNS; turn > 0 && all > limit + 2; turn--) {
         for (int c = 0; c < COLUMNS; c++) {
@@ -387,7 +397,7 @@ static void put_cells(struct line *line, const struct aw__runlive *live, const b
     for (int c = 0; c < COLUMNS; c++) {
         if (!shown[c])
             continue;
-        const bool right = c == CPU || c == MEMORY || c == REPLICAS || c == MISSED || c == REWARD;
+        const bool right = (c >= REPLICAS && c < USED) || c == MISSED || c == REWARD;
         const unsigned pad = live->width[c] > cells[c].width ? live->width[c] - cells[c].width : 0;
         line_pad(line, right ? pad : 0);
         line_put(line, cells[c].ink, cells[c].text);
@@ -427,7 +437,7 @@ static void row_of_all(const struct aw__runlive *live, struct cell cells[COLUMNS
     row_cells(live, &all, cells);
     cell_put(&cells[STAGE], QUIET, "%" PRIu32 "/%" PRIu32 " serve", serving, live->ask->count);
     for (int c = 0; c < COLUMNS; c++) {
-        if (c == ACTS || c == CPU || c == MEMORY || c == LATENCY)
+        if (c == ACTS || (c >= SIZES && c < USED) || c == LATENCY)
             cell_put(&cells[c], QUIET, "%s", "");
     }
 }

@@ -2,11 +2,20 @@
 #include "cli/run.h"
 
 #include "base/quantity.h"
+#include "frame/show.h"
 
 #include <inttypes.h>
 #include <math.h>
 
 #define NAME_COLUMN_MAX 24
+
+uint32_t aw__run_more(const struct aw_daemon_config *ask)
+{
+    uint32_t more = 0;
+    for (uint32_t i = 0; i < ask->count; i++)
+        more |= aw_action_more(&ask->workload[i].pilot.bounds);
+    return more;
+}
 
 double aw__run_cost_ratio(const struct aw_totals *totals)
 {
@@ -51,8 +60,7 @@ void aw__runrow_of(struct aw__runrow *row, const struct aw_job_step *step,
     row->verdict = decision->verdict;
     row->ready = step->replicas_ready[AW_JOB_AWARE];
     row->wanted = plan->replicas;
-    row->cpu_millicores = plan->cpu_millicores;
-    row->memory_bytes = plan->memory_bytes;
+    memcpy(row->amount, plan->amount, sizeof row->amount);
     row->arrivals_per_s = step->arrivals_per_s;
     row->cpu_used = truth->cpu_utilisation;
     row->memory_used = truth->memory_utilisation;
@@ -80,10 +88,15 @@ static int name_width(const struct aw_daemon_config *ask)
 
 void aw__runrows_head(FILE *out, const struct aw_daemon_config *ask)
 {
-    fprintf(out, "%9s  %-*s  %7s  %-8s  %5s  %8s  %6s  %7s  %7s  %6s  %6s  %-15s  %-13s\n", "TIME",
-            name_width(ask), "WORKLOAD", "EPISODE", "STAGE", "AGENT", "REPLICAS", "CPU", "MEMORY",
-            "P99/SLO", "CPU%", "MEM%", ask->twin ? "COST LAST / ALL" : "COST $",
-            ask->twin ? "REWARD (GAIN)" : "REWARD");
+#define X(id, ...) [AW_RESOURCE_##id] = #id,
+    static const char *const heads[AW_RESOURCES] = {AW_RESOURCE_MAP(X)};
+#undef X
+    fprintf(out, "%9s  %-*s  %7s  %-8s  %5s  %8s  %6s  %7s", "TIME", name_width(ask), "WORKLOAD",
+            "EPISODE", "STAGE", "AGENT", "REPLICAS", "CPU", "MEMORY");
+    for (uint32_t more = aw__run_more(ask); more; more &= more - 1)
+        fprintf(out, "  %7s", heads[__builtin_ctz(more)]);
+    fprintf(out, "  %7s  %6s  %6s  %-15s  %-13s\n", "P99/SLO", "CPU%", "MEM%",
+            ask->twin ? "COST LAST / ALL" : "COST $", ask->twin ? "REWARD (GAIN)" : "REWARD");
 }
 
 void aw__runrows_episode(FILE *out, const struct aw_daemon_config *ask,
@@ -105,16 +118,20 @@ void aw__runrows_episode(FILE *out, const struct aw_daemon_config *ask,
         snprintf(cost, sizeof cost, "%8.4f", own->cost);
         snprintf(reward, sizeof reward, "%6.1f", aw__run_reward(own, row->episode_steps));
     }
-    fprintf(out,
-            "%9s  %-*.*s  %7" PRIu32 "  %-8s  %4.0f%%  %3" PRIu32 "/%-4" PRIu32
-            "  %6s  %7s  %7s  %5.1f%%  %5.1f%%  %-15s  %-13s",
+    fprintf(out, "%9s  %-*.*s  %7" PRIu32 "  %-8s  %4.0f%%  %3" PRIu32 "/%-4" PRIu32 "  %6s  %7s",
             aw_run_clock(at_us, clock, sizeof clock), name_width(ask), name_width(ask), row->name,
             row->episodes, aw_stage_name(row->stage), 100 * (double)own->agent_steps / steps,
             row->ready, row->wanted,
             aw_quantity_round_cpu(row->cpu_millicores, AW_QUANTITY_MILLI, cpu, sizeof cpu),
-            aw_quantity_round_memory(row->memory_bytes, memory, sizeof memory), ratio,
-            100 * own->cpu_utilisation / steps, 100 * own->memory_utilisation / steps, cost,
-            reward);
+            aw_quantity_round_memory(row->memory_bytes, memory, sizeof memory));
+    for (uint32_t more = aw__run_more(ask); more; more &= more - 1) {
+        const enum aw_resource r = (enum aw_resource)__builtin_ctz(more);
+        const double amount = row->amount[r] > 0 ? (double)row->amount[r] : NAN;
+        char text[AW_SHOW_MAX];
+        fprintf(out, "  %7s", aw_show_amount(r, amount, text, sizeof text));
+    }
+    fprintf(out, "  %7s  %5.1f%%  %5.1f%%  %-15s  %-13s", ratio, 100 * own->cpu_utilisation / steps,
+            100 * own->memory_utilisation / steps, cost, reward);
     if (ask->twin)
         fprintf(out, "  missed %" PRIu64 " (fallback %" PRIu64 ")\n", own->violations,
                 twin->violations);

@@ -34,7 +34,7 @@ static enum aw_err make_room(struct aw_loop *loop, uint32_t more, size_t moment_
         loop->moment = moment;
         loop->moment_bytes = moment_bytes;
     }
-    return AW_OK;
+    return moment && loop->tenancy ? aw__loop_tenancy_moments(loop, moment_bytes, diag) : AW_OK;
 }
 
 /* A seat for the agent of another process, where the workload admits one. */
@@ -47,8 +47,9 @@ static enum aw_err make_seat(struct aw_loop *loop, uint32_t index,
         aw_agent_exchange_close(loop->exchange, index);
         return AW_OK;
     }
-    struct aw_agent_exchange_seat seat = {.obs_dim = aw_state_dim(config->state),
-                                          .more = aw_action_more(&config->bounds),
+    const uint32_t more = aw_action_more(&config->bounds);
+    struct aw_agent_exchange_seat seat = {.obs_dim = aw_state_dim_with(config->state, more),
+                                          .more = more,
                                           .state = config->state,
                                           .mapping = config->mapping,
                                           .step_s = config->step_s,
@@ -185,6 +186,7 @@ enum aw_err aw_loop_new(const struct aw_loop_config *config, const struct aw_all
     loop->first_free = AW__LOOP_NOBODY;
     enum aw_err err = make_slots(loop, config, diag);
     err = err ? err : aw__loop_learning_make(loop, config, diag);
+    err = err ? err : aw__loop_tenancy_make(loop, &config->tenancy, config->workload_count, diag);
     for (uint32_t i = 0; !err && i < config->workload_count; i++) {
         uint32_t index;
         err = aw_loop_add(loop, &config->pilots[i], &config->tasks[i], &index, diag);
@@ -209,6 +211,7 @@ void aw_loop_free(struct aw_loop *loop)
     aw__learning_deinit(&loop->learning);
     for (uint32_t i = 0; i < loop->count; i++)
         aw_pilot_free(loop->slot[i].pilot);
+    aw__loop_tenancy_free(loop);
     aw_threads_deinit(&loop->pool);
     aw_alloc_free(loop->alloc, loop->rounds);
     aw_alloc_free(loop->alloc, loop->moment);
@@ -364,35 +367,68 @@ static uint64_t key_of(const struct aw_loop *loop, uint32_t index)
 }
 _Static_assert(AW_WORKLOADS_MAX <= 1u << 16, "a slot has sixteen bits of a key");
 
+static void *moment_of(const struct aw_loop *loop, uint32_t index)
+{
+    return loop->tenancy->moments ? loop->tenancy->moments + index * loop->tenancy->moment_each
+                                  : NULL;
+}
+
+/* While it is at hand: the passes behind this one look at few pilots. */
+static void note_one(struct aw_loop *loop, uint32_t index)
+{
+    struct aw__loop_slot *slot = &loop->slot[index];
+    slot->acts = aw_pilot_decision(slot->pilot)->guard.plan.set != 0;
+    const bool due = aw_pilot_learn_due(slot->pilot) && slot->round == AW__LOOP_NOBODY;
+    slot->since = !due ? 0 : slot->since ? slot->since : loop->counts.ticks + 1;
+    slot->key = due ? key_of(loop, index) : AW__LOOP_NOT_DUE;
+}
+
 static void decide_all(struct aw_loop *loop)
 {
+    const bool together = aw__loop_arbitrates(loop);
     const struct aw_cluster *cluster = &loop->cluster;
     const struct aw_loop_hooks *hooks = loop->hooks;
     for (uint32_t i = 0; i < loop->count; i++) {
-        struct aw__loop_slot *slot = &loop->slot[i];
-        struct aw_pilot *pilot = slot->pilot;
+        struct aw_pilot *pilot = loop->slot[i].pilot;
         if (!pilot)
             continue;
         const int64_t now = cluster->ops->now_us(cluster->self);
         struct aw_orders orders = {0};
+        void *moment = together ? moment_of(loop, i) : loop->moment;
         size_t bytes = 0;
         hear_one(loop, i);
         if (hooks) {
             hooks->orders(hooks->ctx, i, now, &orders);
             if (hooks->moments)
-                bytes = aw_pilot_snapshot_save(pilot, loop->moment);
+                bytes = aw_pilot_snapshot_save(pilot, moment);
         }
         const struct aw_decision *decision = aw_pilot_decide(pilot, &orders, now);
         if (bytes)
-            aw_pilot_snapshot_took(loop->moment, decision->took_s);
+            aw_pilot_snapshot_took(moment, decision->took_s);
         loop->counts.decisions++;
-        if (hooks)
-            hooks->decided(hooks->ctx, i, decision, bytes ? loop->moment : NULL, bytes);
-        /* while it is at hand: the passes behind this one look at few pilots */
-        slot->acts = decision->guard.plan.set != 0;
-        const bool due = aw_pilot_learn_due(pilot) && slot->round == AW__LOOP_NOBODY;
-        slot->since = !due ? 0 : slot->since ? slot->since : loop->counts.ticks + 1;
-        slot->key = due ? key_of(loop, i) : AW__LOOP_NOT_DUE;
+        if (together)
+            loop->tenancy->moment_bytes[i] = bytes;
+        else if (hooks)
+            hooks->decided(hooks->ctx, i, decision, bytes ? moment : NULL, bytes);
+        if (!together)
+            note_one(loop, i);
+    }
+}
+
+/* Tenants of one cluster: nothing is told before all of it has been arbitrated. */
+static void arbitrate_all(struct aw_loop *loop)
+{
+    if (!aw__loop_arbitrates(loop))
+        return;
+    aw__loop_arbitrate(loop);
+    for (uint32_t i = 0; i < loop->count; i++) {
+        if (!loop->slot[i].pilot)
+            continue;
+        const size_t bytes = loop->tenancy->moment_bytes[i];
+        if (loop->hooks)
+            loop->hooks->decided(loop->hooks->ctx, i, aw_pilot_decision(loop->slot[i].pilot),
+                                 bytes ? moment_of(loop, i) : NULL, bytes);
+        note_one(loop, i);
     }
 }
 
@@ -433,6 +469,7 @@ enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx, st
     if (!err) {
         ask_all(loop);
         decide_all(loop);
+        arbitrate_all(loop);
         bool recorded = kept;
         if (hooks) {
             const int64_t now = loop->cluster.ops->now_us(loop->cluster.self);

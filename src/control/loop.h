@@ -32,6 +32,9 @@
  * observed, and the loop waits until the last deadline at most; where no answer came the fallback
  * decides. No other thread is kept waiting: the desk is left meanwhile.
  *
+ * Where the workloads are tenants of one cluster (`tenancy`), an arbiter looks at all decisions
+ * between deciding and writing down, and cuts growth that others have a right to.
+ *
  * A cluster that does not answer is a tick without figures: nothing shrinks, the watchdog hands
  * over to the fallback, the tick goes on with the next workload.
  */
@@ -43,6 +46,7 @@
 #include "control/agent_exchange.h"
 #include "control/pilot.h"
 #include "control/pilot_keep.h"
+#include "tenancy/arbiter.h"
 
 struct aw_loop; /* opaque */
 
@@ -79,6 +83,25 @@ enum aw_loop_learning { AW_LOOP_LEARN_AT_ONCE, AW_LOOP_LEARN_AFTER, AW_LOOP_LEAR
 #define AW_LOOP_LEARN_LATER     8u
 #define AW_LOOP_LEARN_LATER_MAX 64u
 
+/* Who shares the cluster, and on which terms. */
+struct aw_loop_name {
+    char text[AW_CLUSTER_NAME_MAX];
+};
+struct aw_loop_tenant {
+    char name[AW_CLUSTER_NAME_MAX];
+    struct aw_tenancy_terms terms;
+};
+struct aw_loop_place {
+    uint32_t tenant; /* of `tenants`, or AW_ARBITER_ALONE */
+    struct aw_tenancy_terms terms;
+};
+struct aw_loop_tenancy {
+    struct aw_arbiter_settings settings;
+    const struct aw_loop_place *places;   /* [workload_count], copied; NULL: nobody arbitrates */
+    const struct aw_loop_tenant *tenants; /* [tenant_count], copied */
+    uint32_t tenant_count;
+};
+
 struct aw_loop_config {
     struct aw_cluster cluster;            /* borrowed; workload i of it is pilot i */
     struct aw_store *store;               /* borrowed; NULL: nothing is kept, nothing is recalled */
@@ -99,6 +122,8 @@ struct aw_loop_config {
     const struct aw_clock *clock;
     /* Through which the loop asks agents of other processes; borrowed. NULL: there are none. */
     struct aw_agent_exchange *exchange;
+    /* With a known capacity (aw_loop_capacity) growth is arbitrated between all workloads. */
+    struct aw_loop_tenancy tenancy;
 };
 
 /* A round is about a second's work: eight of them fit into the shortest usual period, 15 s. With
@@ -145,6 +170,20 @@ void aw_loop_resume(struct aw_loop *loop);
  * with; a row that contradicts what is kept (AW_ERR_CONFLICT) is not. `sink` may be NULL. */
 AW_NODISCARD enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx,
                                       struct aw_diag *diag);
+
+/* What the cluster has now, in all, for the ticks that follow; 0: not known. Without tenancy a
+ * no-op. */
+void aw_loop_capacity(struct aw_loop *loop, const int64_t capacity[AW_POOLS]);
+/* How all stood in the last tick, until the next. False: nothing was arbitrated. */
+struct aw_loop_tenancy_view {
+    const struct aw_arbiter_case *of;            /* what was asked */
+    const struct aw_arbiter_grant *grants;       /* [of->workload_count] */
+    const struct aw_arbiter_standing *standings; /* as aw_arbiter_run writes them */
+    const uint32_t *slots;                       /* [of->workload_count] */
+    const struct aw_loop_name *names;            /* [of->tenant_count] */
+    const struct aw_arbiter_settings *settings;
+};
+bool aw_loop_tenancy_view(const struct aw_loop *loop, struct aw_loop_tenancy_view *ret);
 
 uint32_t aw_loop_count(const struct aw_loop *loop); /* slots that have been used; some are empty */
 bool aw_loop_has(const struct aw_loop *loop, uint32_t workload);

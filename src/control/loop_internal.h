@@ -30,6 +30,28 @@ struct aw__loop_round {
     uint64_t due;      /* tick in which its result is taken; 0: when it is ready */
 };
 
+/* Tenants of the cluster. Arrays are [max] of the loop where nothing else is said. */
+struct aw__loop_tenancy {
+    struct aw_arbiter arbiter;
+    int64_t capacity[AW_POOLS]; /* 0: not known, and nobody arbitrates */
+    int64_t last_us;            /* AW_NEVER: nothing was arbitrated yet */
+    uint32_t tenant_count;
+    struct aw_loop_place *place;
+    struct aw_arbiter_since *since;
+    struct aw_loop_name *name;        /* [tenant_count] */
+    struct aw_arbiter_tenant *tenant; /* [tenant_count] */
+    /* of the last tick */
+    uint32_t *slot; /* of each that is claimed for */
+    struct aw_arbiter_workload *workload;
+    struct aw_arbiter_grant *grant;
+    struct aw_arbiter_standing *standing; /* [tenant_count + max] */
+    struct aw_arbiter_case of;
+    /* moments of all: decisions are told when all have been arbitrated */
+    unsigned char *moments; /* [max][moment_each]; NULL: nobody asks */
+    size_t *moment_bytes;
+    size_t moment_each;
+};
+
 struct aw_loop {
     struct aw_cluster cluster;
     struct aw_store *store;
@@ -63,7 +85,8 @@ struct aw_loop {
     uint64_t *lowest; /* [learn_max] keys, a heap with the highest on top */
     uint32_t *due;    /* [learn_max] slots */
     uint32_t due_count;
-    enum aw_err *err; /* [learn_max] of the due ones */
+    enum aw_err *err;                 /* [learn_max] of the due ones */
+    struct aw__loop_tenancy *tenancy; /* NULL: everybody gets what it asks for */
     const struct aw_alloc *alloc;
 };
 
@@ -81,5 +104,19 @@ void aw__loop_round_put(struct aw_loop *loop, uint32_t workload, struct aw_pilot
                         uint64_t due);
 /* The store is asked again in the next tick: full, busy or gone may pass. */
 bool aw__loop_may_pass(const struct aw_loop *loop, enum aw_err err);
+
+/* --- loop_tenancy.c --------------------------------------------------------------------------- */
+
+/* On failure free the loop. */
+AW_NODISCARD enum aw_err aw__loop_tenancy_make(struct aw_loop *loop,
+                                               const struct aw_loop_tenancy *of,
+                                               uint32_t place_count, struct aw_diag *diag);
+void aw__loop_tenancy_free(struct aw_loop *loop); /* none is a no-op */
+/* Room for the moments of all, `each` of them. */
+AW_NODISCARD enum aw_err aw__loop_tenancy_moments(struct aw_loop *loop, size_t each,
+                                                  struct aw_diag *diag);
+bool aw__loop_arbitrates(const struct aw_loop *loop);
+/* All have decided: what they ask for is projected onto what there is. */
+void aw__loop_arbitrate(struct aw_loop *loop);
 
 #endif

@@ -14,9 +14,45 @@ AW_LAYOUT(counts_layout, struct aw_loop_counts, 0, ticks, decisions, plans_appli
 static struct aw_format format = {
     .kind = "loop", .what = "the state of all workloads", .version = 1, .layout = {counts_layout}};
 
+/* Credits, waiting times and when they were brought up to date: without them a run that goes on
+ * would share otherwise than one that never stopped. */
+static size_t tenancy_bytes(const struct aw_loop *loop)
+{
+    const struct aw__loop_tenancy *t = loop->tenancy;
+    return t ? sizeof t->last_us + loop->count * sizeof *t->since +
+                   t->tenant_count * sizeof t->tenant->credit
+             : 0;
+}
+
+static void tenancy_save(const struct aw_loop *loop, unsigned char *to)
+{
+    const struct aw__loop_tenancy *t = loop->tenancy;
+    if (!t)
+        return;
+    memcpy(to, &t->last_us, sizeof t->last_us);
+    to += sizeof t->last_us;
+    memcpy(to, t->since, loop->count * sizeof *t->since);
+    to += loop->count * sizeof *t->since;
+    for (uint32_t i = 0; i < t->tenant_count; i++, to += sizeof t->tenant[i].credit)
+        memcpy(to, &t->tenant[i].credit, sizeof t->tenant[i].credit);
+}
+
+static void tenancy_load(struct aw_loop *loop, const unsigned char *from)
+{
+    struct aw__loop_tenancy *t = loop->tenancy;
+    if (!t)
+        return;
+    memcpy(&t->last_us, from, sizeof t->last_us);
+    from += sizeof t->last_us;
+    memcpy(t->since, from, loop->count * sizeof *t->since);
+    from += loop->count * sizeof *t->since;
+    for (uint32_t i = 0; i < t->tenant_count; i++, from += sizeof t->tenant[i].credit)
+        memcpy(&t->tenant[i].credit, from, sizeof t->tenant[i].credit);
+}
+
 size_t aw_loop_state_bytes(const struct aw_loop *loop)
 {
-    size_t bytes = sizeof(struct aw_envelope) + sizeof loop->counts;
+    size_t bytes = sizeof(struct aw_envelope) + sizeof loop->counts + tenancy_bytes(loop);
     for (uint32_t i = 0; i < loop->count; i++) {
         const struct aw__loop_slot *slot = &loop->slot[i];
         bytes += sizeof slot->since + (slot->pilot ? aw_pilot_state_bytes(slot->pilot) : 0);
@@ -39,6 +75,7 @@ void aw_loop_state_save(const struct aw_loop *loop, void *bytes)
         aw_pilot_state_save(slot->pilot, to);
         to += aw_pilot_state_bytes(slot->pilot);
     }
+    tenancy_save(loop, to);
     aw_envelope_seal(&format, loop->count, bytes, aw_loop_state_bytes(loop));
 }
 
@@ -65,6 +102,7 @@ enum aw_err aw_loop_state_load(struct aw_loop *loop, const void *bytes)
         slot->since = since;
         slot->key = AW__LOOP_NOT_DUE;
     }
+    tenancy_load(loop, from);
     return AW_OK;
 }
 
@@ -124,6 +162,67 @@ void aw_loop_keep_one(const struct aw_loop *loop, uint32_t workload, const char 
         round_keep(loop, &loop->rounds[slot->round], name, to);
 }
 
+static const char *credit_of(const struct aw__loop_tenancy *t, uint32_t tenant, const char *place,
+                             char *buf)
+{
+    snprintf(buf, AW_ARCHIVE_NAME_MAX, "%s/tenants/%s/credit", place, t->name[tenant].text);
+    return buf;
+}
+
+static void part_put(struct aw_archive_writer *to, const char *name, const void *from, size_t size)
+{
+    void *bytes = aw_archive_add(to, name, NULL, size);
+    if (bytes)
+        memcpy(bytes, from, size);
+}
+
+/* False: there is none, or it is of another size. */
+static bool part_get(struct aw_archive *from, const char *name, void *to, size_t size)
+{
+    const struct aw_archive_part *part = aw_archive_find(from, name);
+    const bool there = part && part->size == size;
+    if (there)
+        memcpy(to, part->bytes, size);
+    return there;
+}
+
+static void tenancy_keep(const struct aw_loop *loop, const char *place,
+                         struct aw_archive_writer *to)
+{
+    const struct aw__loop_tenancy *t = loop->tenancy;
+    char name[AW_ARCHIVE_NAME_MAX];
+    if (!t)
+        return;
+    snprintf(name, sizeof name, "%s/arbitrated", place);
+    part_put(to, name, &t->last_us, sizeof t->last_us);
+    for (uint32_t i = 0; i < t->tenant_count; i++)
+        part_put(to, credit_of(t, i, place, name), &t->tenant[i].credit,
+                 sizeof t->tenant[i].credit);
+    for (uint32_t i = 0; i < loop->count; i++)
+        if (loop->slot[i].pilot)
+            part_put(to, place_of(&loop->slot[i], place, "/share", name), &t->since[i],
+                     sizeof t->since[i]);
+}
+
+/* A tenant or workload that is new begins without a past. False: something was not there. */
+static bool tenancy_recover(struct aw_loop *loop, struct aw_archive *from, const char *place)
+{
+    struct aw__loop_tenancy *t = loop->tenancy;
+    char name[AW_ARCHIVE_NAME_MAX];
+    if (!t)
+        return true;
+    snprintf(name, sizeof name, "%s/arbitrated", place);
+    bool same = part_get(from, name, &t->last_us, sizeof t->last_us);
+    for (uint32_t i = 0; i < t->tenant_count; i++)
+        same &= part_get(from, credit_of(t, i, place, name), &t->tenant[i].credit,
+                         sizeof t->tenant[i].credit);
+    for (uint32_t i = 0; i < loop->count; i++)
+        if (loop->slot[i].pilot)
+            same &= part_get(from, place_of(&loop->slot[i], place, "/share", name), &t->since[i],
+                             sizeof t->since[i]);
+    return same;
+}
+
 void aw_loop_keep(const struct aw_loop *loop, const char *place, struct aw_archive_writer *to)
 {
     char name[AW_ARCHIVE_NAME_MAX];
@@ -142,6 +241,7 @@ void aw_loop_keep(const struct aw_loop *loop, const char *place, struct aw_archi
         if (bytes)
             memcpy(bytes, &slot->since, sizeof slot->since);
     }
+    tenancy_keep(loop, place, to);
 }
 
 enum aw_err aw_loop_recover_one(struct aw_loop *loop, uint32_t workload, struct aw_archive *from,
@@ -189,5 +289,6 @@ enum aw_err aw_loop_recover(struct aw_loop *loop, struct aw_archive *from, const
         if (found)
             found(ctx, i, &what);
     }
+    *ret_same = tenancy_recover(loop, from, place) && *ret_same;
     return AW_OK;
 }

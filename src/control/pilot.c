@@ -125,7 +125,6 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
     pilot->config = *config;
     pilot->teacher = teacher_of(config);
     pilot->alloc = alloc;
-    pilot->obs_dim = aw_state_dim(config->state);
     if (config->model &&
         (!aw_pilot_wants_model(config) || aw_pilot_model_fits(config, config->model, NULL)))
         pilot->config.model = NULL;
@@ -135,6 +134,7 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
                                             .slo = config->slo,
                                             .disk_bytes_per_s_max = 200 * AW_MIB_REAL,
                                             .net_bytes_per_s_max = 125 * AW_MIB_REAL});
+    pilot->obs_dim = pilot->state.dim;
     aw_action_init(&pilot->action, &(struct aw_action_config){.mapping = config->mapping,
                                                               .bounds = config->bounds,
                                                               .window = 20,

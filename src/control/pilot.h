@@ -238,6 +238,9 @@ void aw_pilot_hear(struct aw_pilot *pilot, const struct aw_external_agent_answer
 /* What to do now. The decision stays until the next decide. `orders` NULL: nothing was ordered. */
 const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct aw_orders *orders,
                                           int64_t now_us);
+/* The arbiter between tenants leaves this of the decision: it changes as its last rail says. What
+ * is ordered with the same grant is decided the same. */
+void aw_pilot_grant(struct aw_pilot *pilot, const struct aw_order_grant *grant);
 /* The decision could not be written down. Where the workload misses its SLO, or a person has called
  * an emergency, what grows is left of it (true: to be carried out, and written down later);
  * everything else changes nothing, and says why. */

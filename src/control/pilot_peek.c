@@ -97,7 +97,8 @@ void aw_pilot_nudge(struct aw_pilot *pilot, enum aw_input input, double factor)
     action->oom_steps_left += action->oom_steps_left > 0;
     aw_action_observe(&pilot->action, action, &memory->reading);
     encode(pilot, after);
-    for (uint32_t i = 0; i < pilot->obs_dim; i++)
-        pilot->obs[i] = fminf(aw_state_axes[i].high,
-                              fmaxf(aw_state_axes[i].low, pilot->obs[i] + after[i] - before[i]));
+    for (uint32_t i = 0; i < pilot->obs_dim; i++) {
+        const struct aw_space_axis *axis = aw_state_axis(pilot->obs_dim, pilot->state.more, i);
+        pilot->obs[i] = fminf(axis->high, fmaxf(axis->low, pilot->obs[i] + after[i] - before[i]));
+    }
 }

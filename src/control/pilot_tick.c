@@ -698,6 +698,40 @@ static void begin_step(struct aw_pilot *pilot)
     memcpy(memory->shadow, out->shadow, sizeof out->shadow);
 }
 
+static void cut_to(struct aw_guard_result *guard, uint32_t axis, int64_t to)
+{
+    guard->axis_clips[axis] |= AW_CLIP_BIT(AW_CLIP_TENANCY);
+    guard->clips |= AW_CLIP_BIT(AW_CLIP_TENANCY);
+    if (guard->cut_count < AW_GUARD_CUTS_MAX)
+        guard->cut[guard->cut_count++] =
+            (struct aw_guard_cut){.to = to, .clip = AW_CLIP_TENANCY, .axis = axis};
+}
+
+void aw_pilot_grant(struct aw_pilot *pilot, const struct aw_order_grant *grant)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    struct aw_guard_result *guard = &pilot->decision.guard;
+    const int64_t *present = memory->reading.wanted;
+    struct aw_plan left = guard->plan;
+    pilot->decision.orders.grant = *grant;
+    for (uint32_t i = AW_SIZE_FIRST; grant->same_size && i < AW_RESOURCES; i++)
+        if ((left.set & AW_PLAN_BIT(i)) && left.amount[i] > present[i]) {
+            left.set &= ~(uint64_t)AW_PLAN_BIT(i);
+            cut_to(guard, i, present[i]);
+        }
+    const struct aw_plan whole = aw__pilot_whole(&left, &memory->reading);
+    if (whole.replicas != grant->got) {
+        left.replicas = grant->got;
+        left.set |= AW_PLAN_REPLICAS;
+        cut_to(guard, AW_RESOURCE_REPLICAS, grant->got);
+    }
+    if (left.replicas == present[AW_RESOURCE_REPLICAS])
+        left.set &= ~(uint64_t)AW_PLAN_REPLICAS;
+    guard->plan = aw__pilot_whole(&left, &memory->reading);
+    guard->plan.set = left.set;
+    aw_action_from_plan(&pilot->action, &memory->action, &guard->plan, memory->action_taken);
+}
+
 const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct aw_orders *orders,
                                           int64_t now_us)
 {
@@ -711,6 +745,8 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
     propose(pilot, &d);
     pass_rails(pilot, &d);
     begin_step(pilot);
+    if (d.orders->grant.reason) /* taken again: it was told then */
+        aw_pilot_grant(pilot, &d.orders->grant);
     return &pilot->decision;
 }
 

@@ -626,6 +626,11 @@ void aw_desk_peek(const struct aw_desk *desk, uint32_t index, struct aw_desk_vie
                                  .policy_why = seat->policy.why};
 }
 
+struct aw_loop *aw_desk_loop(const struct aw_desk *desk)
+{
+    return desk->loop;
+}
+
 const struct aw_standing_orders *aw_desk_book(const struct aw_desk *desk)
 {
     return &desk->book;

@@ -125,6 +125,7 @@ bool aw_desk_has(const struct aw_desk *desk, uint32_t index);
 AW_NODISCARD enum aw_err aw_desk_find(const struct aw_desk *desk, const char *name,
                                       uint32_t *ret_index, struct aw_diag *diag);
 void aw_desk_peek(const struct aw_desk *desk, uint32_t index, struct aw_desk_view *ret);
+struct aw_loop *aw_desk_loop(const struct aw_desk *desk); /* NULL: not attached */
 const struct aw_standing_orders *aw_desk_book(const struct aw_desk *desk);
 const struct aw_desk_counts *aw_desk_counts(const struct aw_desk *desk);
 int64_t aw_desk_now_us(const struct aw_desk *desk); /* of the last tick */

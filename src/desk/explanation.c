@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "desk/explanation_internal.h"
+#include "tenancy/arbiter.h"
 
 /* --- building ---------------------------------------------------------------------------------
  */
@@ -179,11 +180,12 @@ static json_t *standing_json(const struct aw_decision *decision)
     return aw__told_end(&told);
 }
 
-static json_t *state_json(const struct aw_decision *decision)
+static json_t *state_json(const struct aw_pilot_config *config, const struct aw_decision *decision)
 {
+    const uint32_t more = aw_action_more(&config->bounds), dim = decision->state_dim;
     struct aw__told told = aw__told_begin();
-    for (uint32_t i = 0; i < decision->state_dim && i < AW_STATE_DIM_MAX; i++)
-        aw__told_put(&told, aw_state_axes[i].name, real_f32(decision->state[i]));
+    for (uint32_t i = 0; i < dim && i < AW_STATE_DIM_MAX; i++)
+        aw__told_put(&told, aw_state_axis(dim, more, i)->name, real_f32(decision->state[i]));
     return aw__told_end(&told);
 }
 
@@ -253,6 +255,24 @@ static json_t *decider_json(const struct aw_pilot_config *config,
     return aw__told_end(&told);
 }
 
+static json_t *grant_json(const struct aw_order_grant *grant)
+{
+    struct aw__told told = aw__told_begin();
+    const enum aw_arbiter_reason reason = (enum aw_arbiter_reason)grant->reason;
+    aw__told_whole(&told, "asked", grant->asked);
+    aw__told_whole(&told, "got", grant->got);
+    aw__told_whole(&told, "target", grant->target);
+    aw__told_flag(&told, "same_size", grant->same_size);
+    aw__told_text(&told, "reason",
+                  reason < AW_ARBITER_REASONS ? aw_arbiter_reason_name(reason) : NULL);
+    aw__told_text(&told, "sentence",
+                  reason < AW_ARBITER_REASONS ? aw_arbiter_reason_sentence(reason) : NULL);
+    aw__told_whole(&told, "wait_s", grant->wait_s);
+    aw__told_whole(&told, "rank", grant->rank);
+    aw__told_whole(&told, "of", grant->of);
+    return aw__told_end(&told);
+}
+
 static json_t *orders_json(const struct aw_orders *orders)
 {
     static const char *const freezes[] = {"none", "down", "all"};
@@ -265,6 +285,8 @@ static json_t *orders_json(const struct aw_orders *orders)
     aw__told_put(&told, "floor_id", id_whole(orders->floor_id));
     aw__told_put(&told, "floor_plan", aw_explanation_plan_json(&orders->floor));
     aw__told_flag(&told, "urgent", orders->urgent);
+    if (orders->grant.reason)
+        aw__told_put(&told, "grant", grant_json(&orders->grant));
     return aw__told_end(&told);
 }
 
@@ -443,7 +465,7 @@ json_t *aw_explanation_json(const struct aw_pilot_config *config,
     aw__told_text(&told, "sentence", aw_explanation_sentence(config, decision, text, sizeof text));
     aw__told_put(&told, "inputs", inputs_json(decision));
     aw__told_put(&told, "standing", standing_json(decision));
-    aw__told_put(&told, "state", state_json(decision));
+    aw__told_put(&told, "state", state_json(config, decision));
     aw__told_put(&told, "agent", decider_json(config, decision, true));
     aw__told_put(&told, "fallback", decider_json(config, decision, false));
     aw__told_put(&told, "orders", orders_json(&decision->orders));

@@ -7,6 +7,7 @@
 #include "base/quantity.h"
 #include "base/text.h"
 #include "desk/explanation_internal.h"
+#include "tenancy/arbiter.h"
 
 #define MILLI_PER_CORE 1000
 
@@ -177,6 +178,20 @@ static void add_reason(struct aw_text *text, const struct aw_pilot_config *confi
                                    : "is over: what it asked for is let down slowly");
 }
 
+/* ": asked 6, got 4, because its fair share of a full cluster is used up; it is 3rd of 5". */
+static void add_grant(struct aw_text *text, const struct aw_order_grant *grant)
+{
+    if (grant->reason >= AW_ARBITER_REASONS)
+        return;
+    aw_text_add(text, ": asked %" PRIu32 ", got %" PRIu32 ", because %s", grant->asked, grant->got,
+                aw_arbiter_reason_sentence((enum aw_arbiter_reason)grant->reason));
+    if (grant->target > grant->got)
+        aw_text_add(text, ", up to %" PRIu32 " within %" PRIu32 " s", grant->target, grant->wait_s);
+    if (grant->of > 1)
+        aw_text_add(text, "; by share it is number %" PRIu32 " of %" PRIu32 " of its priority",
+                    grant->rank, grant->of);
+}
+
 /* "; cpu, memory held: too soon after the last change". */
 static void add_rails(struct aw_text *text, const struct aw_decision *decision)
 {
@@ -193,6 +208,8 @@ static void add_rails(struct aw_text *text, const struct aw_decision *decision)
         aw_text_add(text, " %s", aw_clip_sentence((enum aw_clip)c));
         if (c == AW_CLIP_FREEZE && decision->orders.freeze_id)
             aw_text_add(text, " (order %" PRIu64 ")", decision->orders.freeze_id);
+        if (c == AW_CLIP_TENANCY)
+            add_grant(text, &decision->orders.grant);
     }
 }
 

@@ -218,7 +218,8 @@ void aw_journal_close(struct aw_journal *j)
 /* --- put ---------------------------------------------------------------------------------------
  */
 
-enum { PLAN = 1 + AW_RESOURCES, ORDERS = 6 + 2 * PLAN };
+/* People's orders, then what the arbiter left; journals of before have none of that. */
+enum { PLAN = 1 + AW_RESOURCES, GRANT = 8, PEOPLE = 6 + 2 * PLAN, ORDERS = PEOPLE + GRANT };
 
 static void pack_plan(const struct aw_plan *plan, int64_t packed[PLAN])
 {
@@ -241,7 +242,11 @@ static bool pack_orders(const struct aw_orders *o, int64_t packed[ORDERS])
     memcpy(packed, head, sizeof head);
     pack_plan(&o->pin, packed + 5);
     pack_plan(&o->floor, packed + 5 + PLAN);
-    packed[ORDERS - 1] = o->urgent;
+    packed[PEOPLE - 1] = o->urgent;
+    const struct aw_order_grant *g = &o->grant;
+    const int64_t grant[GRANT] = {g->reason,    g->asked,  g->got,  g->target,
+                                  g->same_size, g->wait_s, g->rank, g->of};
+    memcpy(packed + PEOPLE, grant, sizeof grant);
     for (uint32_t i = 0; i < ORDERS; i++)
         any |= packed[i] != 0;
     return any;
@@ -254,7 +259,16 @@ static void unpack_orders(const int64_t packed[ORDERS], struct aw_orders *ret)
                               .freeze_id = (uint64_t)packed[2],
                               .pin_id = (uint64_t)packed[3],
                               .floor_id = (uint64_t)packed[4],
-                              .urgent = packed[ORDERS - 1] != 0};
+                              .urgent = packed[PEOPLE - 1] != 0};
+    const int64_t *g = packed + PEOPLE;
+    ret->grant = (struct aw_order_grant){.reason = (uint32_t)g[0],
+                                         .asked = (uint32_t)g[1],
+                                         .got = (uint32_t)g[2],
+                                         .target = (uint32_t)g[3],
+                                         .same_size = (uint32_t)g[4],
+                                         .wait_s = (uint32_t)g[5],
+                                         .rank = (uint32_t)g[6],
+                                         .of = (uint32_t)g[7]};
     unpack_plan(packed + 5, &ret->pin);
     unpack_plan(packed + 5 + PLAN, &ret->floor);
 }
@@ -531,12 +545,13 @@ static enum aw_err read_entry(const struct aw_journal *j, sqlite3_stmt *from, bo
     snprintf(entry.workload, sizeof entry.workload, "%s", name ? name : "");
     enum aw_err err = AW_OK;
     if (sqlite3_column_type(from, 3) != SQLITE_NULL) {
-        int64_t orders[ORDERS];
+        int64_t orders[ORDERS] = {0};
         const void *packed = sqlite3_column_blob(from, 3);
-        if (!packed || sqlite3_column_bytes(from, 3) != (int)sizeof orders) {
+        const size_t bytes = (size_t)sqlite3_column_bytes(from, 3);
+        if (!packed || (bytes != sizeof orders && bytes != PEOPLE * sizeof *orders)) {
             err = damaged(j, "the orders of an entry", diag);
         } else {
-            memcpy(orders, packed, sizeof orders);
+            memcpy(orders, packed, bytes);
             unpack_orders(orders, &entry.orders);
         }
     }

@@ -386,7 +386,7 @@ static const struct aw_example chaos_examples[] = {
 };
 const struct aw_verb aw_verb_chaos = {
     .name = "chaos",
-    .summary = "Live bad days by the thousand, and check every promise after every tick",
+    .summary = "Simulate thousands of bad days and check every promise after every tick",
     .text = "The control loop with its guard, watchdog, audit log and orders runs on a simulated "
             "cluster in virtual time, and everything around it fails: metrics lie, the API "
             "refuses, the disk fills up, the power goes, the process is killed between two calls, "

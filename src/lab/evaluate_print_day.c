@@ -192,6 +192,7 @@ static json_t *row_json(const struct aw__evaluate *ask, const struct aw_evaluate
     json_object_set_new(object, "within_budget", json_boolean(row->within_budget));
     json_object_set_new(object, "won_budget_first", json_boolean(row->won_budget_first));
     json_object_set_new(object, "won_strict", json_boolean(row->won_strict));
+    json_object_set_new(object, "hopeless", json_boolean(row->hopeless));
     json_object_set_new(object, "missed_why", misses_json(row->missed));
     json_object_set_new(object, "aware", spans_json(ask, row->life));
     for (uint32_t r = 0; r < AW_EVALUATE_RULES; r++) {
@@ -234,6 +235,13 @@ static json_t *day_json(const struct aw__evaluate *ask, const struct aw_evaluate
         {"reversals_in_window_hpa", sum->reversals_per_day_hpa},
         {"regrets_in_window", sum->regrets_per_day},
         {"regrets_in_window_hpa", sum->regrets_per_day_hpa},
+        {"hopeless_count", sum->hopeless},
+        {"served_missed_2_12h", sum->served.missed_share[AW_EVALUATE_SPAN_REST1]},
+        {"served_missed_12_24h", sum->served.missed_share[AW_EVALUATE_SPAN_DAY2]},
+        {"served_worst_six_hours", sum->served.worst_six_hours},
+        {"served_within_budget_share", sum->served.within_share},
+        {"served_cost_day1_geomean", sum->served.cost_day1},
+        {"served_cost_day2_geomean", sum->served.cost_day2},
     };
     json_object_set_new(object, "fallback", json_string(ask->config.fallback));
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
@@ -279,6 +287,29 @@ static enum aw_err day_csv(const struct aw__evaluate *ask, const struct aw_evalu
     return AW_OK;
 }
 
+static void hopeless_print(const struct aw__evaluate *ask, const struct aw_evaluate_day *rows,
+                           const struct aw_evaluate_day_sum *sum)
+{
+    if (sum->hopeless == 0)
+        return;
+    printf("Nothing can serve %" PRIu32 " of %" PRIu32
+           " (every tuned baseline misses more than %d times the budget on the half that it was "
+           "tuned on):",
+           sum->hopeless, ask->count, AW_EVALUATE_HOPELESS);
+    for (uint32_t i = 0; i < ask->count; i++)
+        if (rows[i].hopeless)
+            printf(" %" PRIu32, rows[i].index);
+    if (sum->hopeless < ask->count)
+        printf(
+            ".\nWithout these: missed %.2f %% from the second hour to noon and %.2f %% from noon "
+            "on, worst six hours %.2f %%, %.0f %% within the budget, cost %.3f and %.3f",
+            100 * sum->served.missed_share[AW_EVALUATE_SPAN_REST1],
+            100 * sum->served.missed_share[AW_EVALUATE_SPAN_DAY2],
+            100 * sum->served.worst_six_hours, 100 * sum->served.within_share,
+            sum->served.cost_day1, sum->served.cost_day2);
+    printf(".\n");
+}
+
 enum aw_err aw__evaluate_print_day(const struct aw_call *run, const struct aw__evaluate *ask,
                                    const struct aw_evaluate_day *rows,
                                    const struct aw_evaluate_day_sum *sum, struct aw_diag *diag)
@@ -307,6 +338,7 @@ enum aw_err aw__evaluate_print_day(const struct aw_call *run, const struct aw__e
         "With misses beyond the budget priced (cost times missed over budget, for both): %.3f and "
         "%.3f.\n",
         sum->priced_day1, sum->priced_day2);
+    hopeless_print(ask, rows, sum);
     printf("Won from noon on: %.0f %% with the budget first, %.0f %% cheaper at no more "
            "violations.\n\n",
            100 * sum->won_budget_first, 100 * sum->won_strict);

@@ -66,13 +66,19 @@ static enum aw_err load_take(const struct aw_args *args, struct aw__experiment *
     struct aw_experiment_config *config = &ask->config;
     const char *data = getenv("AWARE_DATA_DIR"), *load = aw_args_text(args, "load");
     enum aw_err err;
+    if (ask->entry->takes & AW_EXPERIMENT_TAKES_NO_LOAD)
+        return AW_OK;
+    const char *below = aw_experiment_load(ask->entry, false);
+    below = below ? below : TRACE;
+    if (!load && !data)
+        load = aw_experiment_load(ask->entry, true);
     if (!load && !data)
         return aw_fail(diag, AW_ERR_USAGE,
-                       "no load: say --load, or set AWARE_DATA_DIR to where " TRACE " is");
+                       "no load: say --load, or set AWARE_DATA_DIR to where %s is", below);
     if (load)
         err = path_set(config->load, sizeof config->load, diag, "%s", load);
     else
-        err = path_set(config->load, sizeof config->load, diag, "%s/" TRACE, data);
+        err = path_set(config->load, sizeof config->load, diag, "%s/%s", data, below);
     const char *slash = strrchr(config->load, '/');
     snprintf(ask->load, sizeof ask->load, "%s", slash ? slash + 1 : config->load);
     if (!err && !aw__load_is_pattern(config->load)) {

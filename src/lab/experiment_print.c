@@ -312,8 +312,9 @@ static void about_print(const struct sheet *sheet)
     else if (sheet->report->seeds)
         aw_text_add(&about, "%" PRIu32 " seeds from %" PRIu64 " on, ", sheet->report->seeds,
                     ask->config.seed);
-    aw_text_add(&about, "pool %" PRIu64 ", preset %s, load %s, ", ask->config.pool,
-                ask->config.paper ? "paper" : "default", ask->load);
+    if (*ask->load)
+        aw_text_add(&about, "pool %" PRIu64 ", preset %s, load %s, ", ask->config.pool,
+                    ask->config.paper ? "paper" : "default", ask->load);
     if (*ask->config.model)
         aw_text_add(&about, "model %s, ", ask->config.model);
     aw_text_add(&about, "source %s, %s.", sheet->report->source,

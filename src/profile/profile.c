@@ -631,6 +631,7 @@ enum aw_err aw__profile_read(struct aw__reading *r, const struct aw_alloc *alloc
     if (aw__reading_sound(r, "spec.learning.agent"))
         agent_use(r, p);
     learning_check(r, p);
+    aw__profile_terms_end(r, "spec.tenancy", &p->tenancy);
     if (r->bad_count == 0) {
         guard_check(r, p);
         err = fallback_check(r, p, alloc, diag);

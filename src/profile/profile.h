@@ -1,11 +1,12 @@
 /*
  * profile.h - what users write: the autoscalers of workloads, and a simulated world for them.
  *
- * Three kinds of apiVersion autoscaling.aware.dev/v1alpha1, in YAML or JSON:
+ * Four kinds of apiVersion autoscaling.aware.dev/v1alpha1, in YAML or JSON:
  *
  *   MultidimPodAutoscaler  a target, its SLO, its bounds, and how it is learned (struct aw_profile)
  *   SimulatedApplication   what runs as the target of that name on the simulated cluster
  *   SimulatedCluster       the nodes of the simulated cluster; at most one
+ *   Tenant                 what several workloads together are promised of a shared cluster
  *
  * One table (aw_profile_kinds, see schema.h) describes every field; docs/mechanisms/profile.md says
  * what they mean together.
@@ -35,16 +36,18 @@
 #include "safety/guard.h"
 #include "task/bounds.h"
 #include "task/objective.h"
+#include "tenancy/arbiter.h"
 #include "workload/app.h"
 #include "workload/scenario.h"
 
 #define AW_PROFILE_API_VERSION "autoscaling.aware.dev/v1alpha1"
 
-#define AW_PROFILES_MAX       AW_WORKLOADS_MAX
-#define AW_PROFILE_APPS_MAX   AW_SIM_WORKLOADS_MAX
-#define AW_PROFILE_FILES_MAX  65536u /* of one directory */
-#define AW_PROFILE_FAULTS_MAX 32u    /* of a simulated cluster */
-#define AW_PROFILE_KEY_MAX    128u   /* bytes of "namespace/name", with its NUL */
+#define AW_PROFILES_MAX        AW_WORKLOADS_MAX
+#define AW_PROFILE_APPS_MAX    AW_SIM_WORKLOADS_MAX
+#define AW_PROFILE_TENANTS_MAX AW_WORKLOADS_MAX
+#define AW_PROFILE_FILES_MAX   65536u /* of one directory */
+#define AW_PROFILE_FAULTS_MAX  32u    /* of a simulated cluster */
+#define AW_PROFILE_KEY_MAX     128u   /* bytes of "namespace/name", with its NUL */
 
 /* Where an object was written. */
 struct aw_profile_place {
@@ -66,6 +69,20 @@ enum aw_retraining { AW_RETRAINING_ONLINE, AW_RETRAINING_OFFLINE };
 
 /* What the agent sees and does (task/state.h, action.h). */
 enum aw_profile_task { AW_PROFILE_TASK_DEFAULT, AW_PROFILE_TASK_PAPER };
+
+/* spec.tenancy of an autoscaler, or all of a Tenant. */
+struct aw_profile_terms {
+    struct aw_tenancy_terms terms;
+    bool given;
+};
+
+/* One Tenant. */
+struct aw_profile_tenant {
+    char name[AW_CLUSTER_NAME_MAX];
+    char namespace[AW_CLUSTER_NAME_MAX]; /* any: tenants are of the cluster */
+    struct aw_profile_place place;
+    struct aw_profile_terms tenancy;
+};
 
 /* One MultidimPodAutoscaler, with every default filled in. */
 struct aw_profile {
@@ -91,6 +108,10 @@ struct aw_profile {
     uint32_t update_mode; /* enum aw_update_mode */
     bool update_mode_given;
     char recommender[AW_CLUSTER_NAME_MAX]; /* "": ours */
+
+    /* spec.tenancy */
+    struct aw_profile_terms tenancy;  /* within its tenant, or of itself where it names none */
+    char tenant[AW_CLUSTER_NAME_MAX]; /* "": it is its own */
 
     /* spec.learning */
     uint32_t retraining; /* enum aw_retraining; high stakes are in it */
@@ -160,6 +181,7 @@ struct aw_profile_cluster {
     struct aw_sim_settings sim;
     struct aw_local_settings local; /* where the applications are processes of this machine */
     uint64_t seed;
+    struct aw_arbiter_settings arbiter; /* between tenants, where there are any */
     uint32_t fault_count;
     struct aw_profile_fault fault[AW_PROFILE_FAULTS_MAX]; /* by time */
 };
@@ -186,15 +208,17 @@ struct aw_profile_report {
 struct aw_profile_set {
     uint32_t profile_count, profile_capacity;
     uint32_t app_count, app_capacity;
-    struct aw_profile *profiles; /* [profile_count], in the order they were read */
-    struct aw_profile_app *apps; /* [app_count] */
+    uint32_t tenant_count, tenant_capacity;
+    struct aw_profile *profiles;       /* [profile_count], in the order they were read */
+    struct aw_profile_app *apps;       /* [app_count] */
+    struct aw_profile_tenant *tenants; /* [tenant_count] */
     struct aw_profile_cluster cluster;
     const struct aw_alloc *alloc;
 };
 
 /* What one file or tree held. */
 struct aw_profile_counts {
-    uint32_t profiles, apps, clusters; /* without errors or with */
+    uint32_t profiles, apps, clusters, tenants; /* without errors or with */
     uint32_t errors, warnings;
 };
 
@@ -225,6 +249,11 @@ AW_NODISCARD enum aw_err aw_profile_set_check(struct aw_profile_set *set,
 /* The application that stands for a profile's target; NULL: none was written. */
 const struct aw_profile_app *aw_profile_set_app(const struct aw_profile_set *set,
                                                 const struct aw_profile *profile);
+
+/* Whether any object speaks of tenancy: without, everybody gets what it asks for. */
+bool aw_profile_set_shared(const struct aw_profile_set *set);
+/* The index of a profile's Tenant in the set; AW_ARBITER_ALONE: it names none. */
+uint32_t aw_profile_set_tenant(const struct aw_profile_set *set, const struct aw_profile *profile);
 
 /* What a user wrote, as the settings of a pilot. `simulated`: a profile that says no updateMode
  * acts. */

@@ -84,11 +84,17 @@ AW_NODISCARD enum aw_err aw__profile_read(struct aw__reading *reading, const str
 AW_NODISCARD enum aw_err aw__profile_read_app(struct aw__reading *reading,
                                               const struct aw_alloc *alloc,
                                               struct aw_profile_app *ret, struct aw_diag *diag);
+void aw__profile_read_tenant(struct aw__reading *reading, struct aw_profile_tenant *ret);
+/* What was not said of limits is no limit; `path` is that of the object with the limits. */
+void aw__profile_terms_end(struct aw__reading *reading, const char *path,
+                           struct aw_profile_terms *terms);
 void aw__profile_read_cluster(struct aw__reading *reading, struct aw_profile_cluster *ret);
 void aw__profile_cluster_defaults(struct aw_profile_cluster *cluster);
 
 extern const struct aw_schema_field aw__profile_fields[]; /* base: struct aw__profile_draft */
 extern const struct aw_schema_field aw__app_fields[];     /* base: struct aw__app_draft */
 extern const struct aw_schema_field aw__cluster_fields[]; /* base: struct aw_profile_cluster */
+extern const struct aw_schema_field aw__tenant_fields[];  /* base: struct aw_profile_tenant */
+extern const struct aw_schema_field aw__tenancy_fields[]; /* base: struct aw__profile_draft */
 
 #endif

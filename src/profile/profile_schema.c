@@ -581,6 +581,11 @@ static const struct aw_schema_field spec_fields[] = {
      .fields = guard_fields,
      .conf = aw_guard_fields,
      .conf_without = "mode"},
+    {.name = "tenancy",
+     .type = AW_SCHEMA_OBJECT,
+     .help = "what it is promised of a cluster that it shares with others; on Kubernetes it has no "
+             "effect yet",
+     .fields = aw__tenancy_fields},
     {.name = "learning",
      .type = AW_SCHEMA_OBJECT,
      .help = "how the agent learns and when it acts",
@@ -615,5 +620,9 @@ const struct aw_profile_kind aw_profile_kinds[] = {
     [AW_PROFILE_KIND_CLUSTER] = {"SimulatedCluster", "cluster",
                                  "The simulated cluster itself; at most one, and none is fine.",
                                  aw__cluster_fields},
+    [AW_PROFILE_KIND_TENANT] = {"Tenant", "tenant",
+                                "What several workloads together are promised of a shared "
+                                "cluster.",
+                                aw__tenant_fields},
     {0},
 };

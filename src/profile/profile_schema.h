@@ -15,7 +15,12 @@ struct aw_profile_kind {
     const struct aw_schema_field *fields;
 };
 
-enum aw_profile_kind_index { AW_PROFILE_KIND_MPA, AW_PROFILE_KIND_APP, AW_PROFILE_KIND_CLUSTER };
+enum aw_profile_kind_index {
+    AW_PROFILE_KIND_MPA,
+    AW_PROFILE_KIND_APP,
+    AW_PROFILE_KIND_CLUSTER,
+    AW_PROFILE_KIND_TENANT,
+};
 extern const struct aw_profile_kind aw_profile_kinds[];
 
 #endif

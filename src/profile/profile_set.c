@@ -26,6 +26,7 @@ void aw_profile_set_deinit(struct aw_profile_set *set)
 {
     aw_alloc_free(set->alloc, set->profiles);
     aw_alloc_free(set->alloc, set->apps);
+    aw_alloc_free(set->alloc, set->tenants);
     *set = (struct aw_profile_set){0};
 }
 
@@ -96,6 +97,22 @@ static enum aw_err app_add(struct aw_profile_set *set, struct aw__reading *r, st
     return AW_OK;
 }
 
+static enum aw_err tenant_add(struct aw_profile_set *set, struct aw__reading *r,
+                              struct aw_diag *diag)
+{
+    void *block = set->tenants;
+    const enum aw_err err = grow(set->alloc, &block, set->tenant_count, &set->tenant_capacity,
+                                 AW_PROFILE_TENANTS_MAX, sizeof *set->tenants, "tenants", diag);
+    set->tenants = block;
+    if (err)
+        return err;
+    struct aw_profile_tenant *tenant = &set->tenants[set->tenant_count];
+    aw__profile_read_tenant(r, tenant);
+    place_set(r, &tenant->place);
+    set->tenant_count += r->bad_count == 0;
+    return AW_OK;
+}
+
 static void cluster_add(struct aw_profile_set *set, struct aw__reading *r)
 {
     struct aw_profile_cluster cluster;
@@ -123,15 +140,15 @@ static const struct aw_profile_kind *kind_find(const char *name)
 static void kind_unknown(struct aw__reading *r, const struct aw_node *node)
 {
     const char *const names[] = {aw_profile_kinds[0].name, aw_profile_kinds[1].name,
-                                 aw_profile_kinds[2].name, NULL};
+                                 aw_profile_kinds[2].name, aw_profile_kinds[3].name, NULL};
     char quoted[AW_TEXT_QUOTE_MAX];
     const char *near = aw_conf_nearest(node->text, names);
     aw_text_quote(node->text, node->text_len, quoted, sizeof quoted);
     if (near)
         aw__reading_expected(r, node, "unknown kind %s (did you mean \"%s\"?)", quoted, near);
     else
-        aw__reading_expected(r, node, "expected one of: %s, %s, %s, found %s", names[0], names[1],
-                             names[2], quoted);
+        aw__reading_expected(r, node, "expected one of: %s, %s, %s, %s, found %s", names[0],
+                             names[1], names[2], names[3], quoted);
 }
 
 /* What the object is; NULL: none of ours, and that has been said. */
@@ -184,6 +201,9 @@ static enum aw_err object_add(struct aw_profile_set *set, struct aw__reading *r,
         counts->clusters++;
         cluster_add(set, r);
         return AW_OK;
+    case AW_PROFILE_KIND_TENANT:
+        counts->tenants++;
+        return tenant_add(set, r, diag);
     }
     AW_ASSERT(!"a known kind");
     return AW_OK;
@@ -457,10 +477,40 @@ static void worlds_check(const struct aw_profile_set *set, struct aw_profile_rep
     }
 }
 
+/* A Tenant that a profile names must be there; guarantees must fit where the cluster is known. */
+static void tenants_check(const struct aw_profile_set *set, struct aw_profile_report *report)
+{
+    struct aw_diag diag;
+    double cores = 0;
+    for (uint32_t i = 0; i < set->tenant_count; i++)
+        cores += 1e-3 * (double)set->tenants[i].tenancy.terms.guarantee[AW_POOL_CPU];
+    for (uint32_t i = 0; i < set->profile_count; i++) {
+        const struct aw_profile *p = &set->profiles[i];
+        const bool alone = !*p->tenant;
+        cores += alone ? 1e-3 * (double)p->tenancy.terms.guarantee[AW_POOL_CPU] : 0;
+        if (alone || aw_profile_set_tenant(set, p) != AW_ARBITER_ALONE)
+            continue;
+        aw_fail_at(&diag, AW_ERR_CONFIG, p->place.file, p->place.line, p->place.column,
+                   "spec.tenancy.tenant", "expected the name of a Tenant, found \"%s\"", p->tenant);
+        aw__report_fail(report, AW_ERR_CONFIG, &diag);
+    }
+    const double has = set->cluster.sim.node_cores * set->cluster.sim.node_count;
+    if (!(cores > has) || set->app_count == 0)
+        return;
+    const struct aw_profile_place *place =
+        set->tenant_count ? &set->tenants[0].place : &set->profiles[0].place;
+    aw_fail_at(&diag, AW_OK, place->file, place->line, place->column, "spec.tenancy.guarantee",
+               "guarantees come to %g cores, and the simulated cluster has %g: they cannot all be "
+               "kept at once",
+               cores, has);
+    aw__report_warn(report, "overpromised", &diag);
+}
+
 enum aw_err aw_profile_set_check(struct aw_profile_set *set, struct aw_profile_report *report,
                                  struct aw_diag *diag)
 {
-    const uint32_t most = set->profile_count > set->app_count ? set->profile_count : set->app_count;
+    uint32_t most = set->profile_count > set->app_count ? set->profile_count : set->app_count;
+    most = set->tenant_count > most ? set->tenant_count : most;
     struct names *list = aw_alloc_new(set->alloc, most, sizeof *list);
     bool *used = aw_alloc_new(set->alloc, set->app_count, sizeof *used);
     enum aw_err err = AW_OK;
@@ -473,6 +523,12 @@ enum aw_err aw_profile_set_check(struct aw_profile_set *set, struct aw_profile_r
         list[i] = (struct names){p->namespace, "", p->name, &p->place, i};
     }
     names_check(report, list, set->profile_count, "metadata.name", "an autoscaler");
+    for (uint32_t i = 0; i < set->tenant_count; i++) {
+        const struct aw_profile_tenant *t = &set->tenants[i];
+        list[i] = (struct names){"", "", t->name, &t->place, i};
+    }
+    names_check(report, list, set->tenant_count, "metadata.name", "a Tenant");
+    tenants_check(set, report);
     for (uint32_t i = 0; i < set->profile_count; i++) {
         const struct aw_profile *p = &set->profiles[i];
         list[i] = (struct names){p->namespace, p->target_kind, p->target_name, &p->place, i};

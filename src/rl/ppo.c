@@ -86,10 +86,10 @@ static enum aw_err act_explore(struct ppo *ppo, const float *obs, uint32_t count
     const float *input = network_input(ppo, obs, count, ppo->seen);
     if (input != ppo->seen)
         memcpy(ppo->seen, obs, (size_t)count * ppo->shape.obs_dim * sizeof(float));
-    const float *head = aw__ppo_policy(&ppo->model, ppo->seen, count);
+    const float *head = aw_ppo_policy(&ppo->model, ppo->seen, count);
     if (!aw_params_finite(head, (size_t)count * ppo->model.head))
         return AW_ERR_DIVERGED;
-    aw__ppo_sample(&ppo->model, head, count, &ppo->rng, ppo->drawn, ppo->logp);
+    aw_ppo_sample(&ppo->model, head, count, &ppo->rng, ppo->drawn, ppo->logp);
     if (!aw_params_finite(ppo->drawn, (size_t)count * ppo->shape.act_dim))
         return AW_ERR_DIVERGED;
     to_world(ppo, ppo->drawn, count, action);
@@ -105,10 +105,10 @@ static enum aw_err act_best(struct ppo *ppo, const float *obs, uint32_t count, f
         uint32_t B = count - row < most ? count - row : most;
         const float *rows = obs + (size_t)row * ppo->shape.obs_dim;
         float *out = action + (size_t)row * ppo->shape.act_dim;
-        const float *head = aw__ppo_policy(&ppo->model, network_input(ppo, rows, B, ppo->obs), B);
+        const float *head = aw_ppo_policy(&ppo->model, network_input(ppo, rows, B, ppo->obs), B);
         if (!aw_params_finite(head, (size_t)B * ppo->model.head))
             return AW_ERR_DIVERGED;
-        aw__ppo_mode(&ppo->model, head, B, ppo->action);
+        aw_ppo_mode(&ppo->model, head, B, ppo->action);
         to_world(ppo, ppo->action, B, out);
         row += B;
     }
@@ -139,7 +139,7 @@ static void bootstrap_values(struct ppo *ppo, const struct aw_transition *transi
         if (!transition->terminated[n] && (last || transition->truncated[n]))
             memcpy(ppo->obs + (size_t)rows++ * dim, transition->next_obs + (size_t)n * dim,
                    dim * sizeof(float));
-    aw__ppo_values(&ppo->model, network_input(ppo, ppo->obs, rows, ppo->obs), rows, ppo->target);
+    aw_ppo_values(&ppo->model, network_input(ppo, ppo->obs, rows, ppo->obs), rows, ppo->target);
     for (uint32_t n = 0, row = 0; n < N; n++) {
         bool wanted = !transition->terminated[n] && (last || transition->truncated[n]);
         ppo->bootstrap[n] = wanted ? ppo->target[row++] : 0;
@@ -227,9 +227,14 @@ static enum aw_err update(struct ppo *ppo, const struct aw_ppo_loss *loss,
                           const struct aw_adam *adam, uint32_t B, struct sums *sums, bool *ret_stop)
 {
     struct aw_ppo_loss_stats stats;
-    const struct aw_ppo_batch batch = {
-        B, ppo->obs, ppo->action, ppo->old_logp, ppo->old_value, ppo->advantage, ppo->target};
-    aw__ppo_gradient(&ppo->model, loss, &batch, &stats);
+    const struct aw_ppo_batch batch = {.count = B,
+                                       .obs = ppo->obs,
+                                       .action = ppo->action,
+                                       .logp = ppo->old_logp,
+                                       .value = ppo->old_value,
+                                       .advantage = ppo->advantage,
+                                       .target = ppo->target};
+    aw_ppo_gradient(&ppo->model, loss, &batch, &stats);
     if (!isfinite(stats.loss))
         return AW_ERR_DIVERGED;
     add_sums(sums, &stats);
@@ -304,7 +309,7 @@ static enum aw_err ppo_learn(void *self, struct aw_learn_stats *stats)
     if (!aw_rollout_full(rollout))
         return AW_OK;
 
-    aw__ppo_values(&ppo->model, rollout->obs, aw_rollout_rows(rollout), rollout->value);
+    aw_ppo_values(&ppo->model, rollout->obs, aw_rollout_rows(rollout), rollout->value);
     if (!aw_params_finite(rollout->value, aw_rollout_rows(rollout)))
         return AW_ERR_DIVERGED;
     aw_rollout_gae(rollout, (double)settings->gamma, (double)settings->gae_lambda);
@@ -463,7 +468,7 @@ static void ppo_free(void *self)
     aw_reward_scale_deinit(&ppo->reward_scale);
     aw_normalise_deinit(&ppo->obs_norm);
     aw_rollout_deinit(&ppo->rollout);
-    aw__ppo_model_deinit(&ppo->model);
+    aw_ppo_model_deinit(&ppo->model);
     aw_alloc_free(ppo->alloc, ppo->block);
     aw_alloc_free(ppo->alloc, ppo);
 }
@@ -505,7 +510,7 @@ static enum aw_err make_parts(struct ppo *ppo, uint32_t step_count, uint64_t see
         .batch_max = minibatch > N ? minibatch : N,
     };
     aw_rng_init(&ppo->rng, seed, 0);
-    enum aw_err err = aw__ppo_model_init(&ppo->model, &model, &ppo->rng, ppo->alloc);
+    enum aw_err err = aw_ppo_model_init(&ppo->model, &model, &ppo->rng, ppo->alloc);
     if (err)
         return err;
     err = aw_rollout_init(

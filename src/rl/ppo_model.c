@@ -33,6 +33,7 @@ static void declare(struct aw_ppo_model *model)
     widths[count++] = model->head;
     aw_mlp_declare(&model->actor, &model->params, "actor", widths, count, config->activation,
                    AW_ACT_NONE);
+    widths[0] = config->critic_dim ? config->critic_dim : config->obs_dim;
     widths[count - 1] = 1;
     aw_mlp_declare(&model->critic, &model->params, "critic", widths, count, config->activation,
                    AW_ACT_NONE);
@@ -40,8 +41,8 @@ static void declare(struct aw_ppo_model *model)
         model->log_std = aw_params_add(&model->params, "log_std", 1, config->act_dim, 1);
 }
 
-enum aw_err aw__ppo_model_init(struct aw_ppo_model *model, const struct aw_ppo_model_config *config,
-                               struct aw_rng *rng, const struct aw_alloc *alloc)
+enum aw_err aw_ppo_model_init(struct aw_ppo_model *model, const struct aw_ppo_model_config *config,
+                              struct aw_rng *rng, const struct aw_alloc *alloc)
 {
     AW_ASSERT(config->hidden.count + 1 <= AW_MLP_LAYERS_MAX);
     *model = (struct aw_ppo_model){.config = *config, .alloc = alloc};
@@ -78,11 +79,11 @@ enum aw_err aw__ppo_model_init(struct aw_ppo_model *model, const struct aw_ppo_m
     carve(model, &(struct aw_carve){.base = model->block});
 out:
     if (err)
-        aw__ppo_model_deinit(model);
+        aw_ppo_model_deinit(model);
     return err;
 }
 
-void aw__ppo_model_deinit(struct aw_ppo_model *model)
+void aw_ppo_model_deinit(struct aw_ppo_model *model)
 {
     aw_alloc_free(model->alloc, model->block);
     aw_mlp_cache_deinit(&model->critic_cache);
@@ -91,7 +92,7 @@ void aw__ppo_model_deinit(struct aw_ppo_model *model)
     *model = (struct aw_ppo_model){0};
 }
 
-const float *aw__ppo_policy(struct aw_ppo_model *model, const float *obs, uint32_t B)
+const float *aw_ppo_policy(struct aw_ppo_model *model, const float *obs, uint32_t B)
 {
     if (B > 1)
         return aw_mlp_forward(&model->actor, model->params.value, obs, B, &model->actor_cache);
@@ -115,8 +116,8 @@ static uint32_t categorical_draw(const float *logp, uint32_t N, double u)
     return last;
 }
 
-void aw__ppo_sample(struct aw_ppo_model *model, const float *head, uint32_t B, struct aw_rng *rng,
-                    float *action, float *logp)
+void aw_ppo_sample(struct aw_ppo_model *model, const float *head, uint32_t B, struct aw_rng *rng,
+                   float *action, float *logp)
 {
     uint32_t N = model->head;
     if (model->config.action == AW_AGENT_DISCRETE) {
@@ -138,7 +139,7 @@ void aw__ppo_sample(struct aw_ppo_model *model, const float *head, uint32_t B, s
     aw_gaussian_log_prob(action, head, log_std, 0, B, N, logp);
 }
 
-void aw__ppo_mode(const struct aw_ppo_model *model, const float *head, uint32_t B, float *action)
+void aw_ppo_mode(const struct aw_ppo_model *model, const float *head, uint32_t B, float *action)
 {
     uint32_t N = model->head;
     if (model->config.action == AW_AGENT_CONTINUOUS) {
@@ -154,13 +155,14 @@ void aw__ppo_mode(const struct aw_ppo_model *model, const float *head, uint32_t 
     }
 }
 
-void aw__ppo_values(struct aw_ppo_model *model, const float *obs, size_t rows, float *value)
+void aw_ppo_values(struct aw_ppo_model *model, const float *obs, size_t rows, float *value)
 {
     for (size_t row = 0; row < rows;) {
         size_t left = rows - row, most = model->config.batch_max;
         uint32_t B = (uint32_t)(left < most ? left : most);
-        const float *y = aw_mlp_forward(&model->critic, model->params.value,
-                                        obs + row * model->config.obs_dim, B, &model->critic_cache);
+        const float *y =
+            aw_mlp_forward(&model->critic, model->params.value,
+                           obs + row * model->critic.layer[0].in, B, &model->critic_cache);
         memcpy(value + row, y, B * sizeof(float));
         row += B;
     }
@@ -232,7 +234,9 @@ static void discrete_gradient(struct aw_ppo_model *model, const struct aw_ppo_lo
                               struct aw_ppo_loss_stats *stats)
 {
     uint32_t B = batch->count, N = model->head;
-    aw_categorical_log_softmax(head, B, N, model->logp_all);
+    for (size_t i = 0; batch->mask && i < (size_t)B * N; i++)
+        model->dhead[i] = head[i] + batch->mask[i]; /* scratch until the backward pass writes it */
+    aw_categorical_log_softmax(batch->mask ? model->dhead : head, B, N, model->logp_all);
     aw_categorical_entropy(model->logp_all, B, N, model->entropy);
     double entropy = 0;
     for (uint32_t b = 0; b < B; b++) {
@@ -265,8 +269,8 @@ static void continuous_gradient(struct aw_ppo_model *model, const struct aw_ppo_
         dlog_std[i] -= loss->entropy_coef; /* d entropy / d log_std = 1 */
 }
 
-void aw__ppo_gradient(struct aw_ppo_model *model, const struct aw_ppo_loss *loss,
-                      const struct aw_ppo_batch *batch, struct aw_ppo_loss_stats *ret_stats)
+void aw_ppo_gradient(struct aw_ppo_model *model, const struct aw_ppo_loss *loss,
+                     const struct aw_ppo_batch *batch, struct aw_ppo_loss_stats *ret_stats)
 {
     uint32_t B = batch->count;
     AW_ASSERT(B > 0 && B <= model->config.batch_max);
@@ -288,11 +292,12 @@ void aw__ppo_gradient(struct aw_ppo_model *model, const struct aw_ppo_loss *loss
     aw_mlp_backward(&model->actor, theta, batch->obs, B, &model->actor_cache, model->dhead, grad,
                     NULL);
 
-    const float *value = aw_mlp_forward(&model->critic, theta, batch->obs, B, &model->critic_cache);
+    const float *seen = batch->critic_obs ? batch->critic_obs : batch->obs;
+    const float *value = aw_mlp_forward(&model->critic, theta, seen, B, &model->critic_cache);
     stats.value_loss =
         value_loss(value, batch->value, batch->target, B, (double)loss->value_clip_range,
                    (double)loss->value_coef, model->dvalue);
-    aw_mlp_backward(&model->critic, theta, batch->obs, B, &model->critic_cache, model->dvalue, grad,
+    aw_mlp_backward(&model->critic, theta, seen, B, &model->critic_cache, model->dvalue, grad,
                     NULL);
 
     stats.loss = stats.policy_loss - (double)loss->entropy_coef * stats.entropy +

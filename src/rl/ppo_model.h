@@ -9,6 +9,9 @@
  * Memory:     everything is sized at init for `batch_max` rows. Nothing else allocates.
  * Threads:    single owner.
  *
+ * A critic may see more than the actor (`critic_dim`): what others do, for agents that learn
+ * together. Actions that are not allowed have a large negative number in `mask`.
+ *
  * The trap: what policy returns lives in the actor's cache until the next policy or gradient.
  */
 #ifndef AW_RL_PPO_MODEL_H
@@ -23,6 +26,8 @@
 struct aw_ppo_model_config {
     enum aw_agent_action action;
     uint32_t obs_dim;
+    uint32_t
+        critic_dim;   /* that the critic sees, of rows of its own; 0: it sees what the actor does */
     uint32_t act_dim; /* floats of one action; 1 for discrete */
     uint32_t act_n;   /* discrete: choices */
     struct aw_conf_u32_list hidden;
@@ -54,22 +59,22 @@ struct aw_ppo_model {
 
 /* Orthogonal weights: gain sqrt(2) in hidden layers, 0.01 for the policy's head (so that the first
  * policy is near uniform, or of mean near 0), 1 for the value's. On failure `model` is zeroed. */
-AW_NODISCARD enum aw_err aw__ppo_model_init(struct aw_ppo_model *model,
-                                            const struct aw_ppo_model_config *config,
-                                            struct aw_rng *rng, const struct aw_alloc *alloc);
-void aw__ppo_model_deinit(struct aw_ppo_model *model); /* a zeroed one is a no-op */
+AW_NODISCARD enum aw_err aw_ppo_model_init(struct aw_ppo_model *model,
+                                           const struct aw_ppo_model_config *config,
+                                           struct aw_rng *rng, const struct aw_alloc *alloc);
+void aw_ppo_model_deinit(struct aw_ppo_model *model); /* a zeroed one is a no-op */
 
 /* The actor's output for obs [B][obs_dim], B <= batch_max: logits or means, [B][head]. */
-const float *aw__ppo_policy(struct aw_ppo_model *model, const float *obs, uint32_t B);
+const float *aw_ppo_policy(struct aw_ppo_model *model, const float *obs, uint32_t B);
 
 /* Draws an action per row from the actor's output, and its log-probability. */
-void aw__ppo_sample(struct aw_ppo_model *model, const float *head, uint32_t B, struct aw_rng *rng,
-                    float *action, float *logp);
+void aw_ppo_sample(struct aw_ppo_model *model, const float *head, uint32_t B, struct aw_rng *rng,
+                   float *action, float *logp);
 /* The most likely action per row: mean, or first largest logit. */
-void aw__ppo_mode(const struct aw_ppo_model *model, const float *head, uint32_t B, float *action);
+void aw_ppo_mode(const struct aw_ppo_model *model, const float *head, uint32_t B, float *action);
 
-/* V(obs) for any number of rows, in batches of batch_max. */
-void aw__ppo_values(struct aw_ppo_model *model, const float *obs, size_t rows, float *value);
+/* V(obs) for any number of rows (of what the critic sees), in batches of batch_max. */
+void aw_ppo_values(struct aw_ppo_model *model, const float *obs, size_t rows, float *value);
 
 struct aw_ppo_loss {
     float clip_range;       /* of the probability ratio */
@@ -80,13 +85,15 @@ struct aw_ppo_loss {
 };
 
 struct aw_ppo_batch {
-    uint32_t count;         /* B <= batch_max */
-    const float *obs;       /* [B][obs_dim] */
-    const float *action;    /* [B][act_dim], as drawn */
-    const float *logp;      /* [B], when drawn */
-    const float *value;     /* [B], at the end of the rollout */
-    const float *advantage; /* [B] */
-    const float *target;    /* [B], of the value */
+    uint32_t count;          /* B <= batch_max */
+    const float *obs;        /* [B][obs_dim] */
+    const float *critic_obs; /* [B][critic_dim]; NULL: obs */
+    const float *mask;       /* [B][act_n], added to the logits of a discrete policy; NULL: none */
+    const float *action;     /* [B][act_dim], as drawn */
+    const float *logp;       /* [B], when drawn */
+    const float *value;      /* [B], at the end of the rollout */
+    const float *advantage;  /* [B] */
+    const float *target;     /* [B], of the value */
 };
 
 struct aw_ppo_loss_stats {
@@ -99,7 +106,7 @@ struct aw_ppo_loss_stats {
 };
 
 /* Writes params.grad (zeroed first) with the gradient of `loss`. */
-void aw__ppo_gradient(struct aw_ppo_model *model, const struct aw_ppo_loss *loss,
-                      const struct aw_ppo_batch *batch, struct aw_ppo_loss_stats *ret_stats);
+void aw_ppo_gradient(struct aw_ppo_model *model, const struct aw_ppo_loss *loss,
+                     const struct aw_ppo_batch *batch, struct aw_ppo_loss_stats *ret_stats);
 
 #endif

@@ -27,7 +27,7 @@ static void make(struct aw_ppo_model *model, enum aw_agent_action action, uint64
     struct aw_rng rng;
     struct aw_ppo_model_config config = config_of(action);
     aw_rng_init(&rng, seed, 0);
-    assert_ok(aw__ppo_model_init(model, &config, &rng, NULL));
+    assert_ok(aw_ppo_model_init(model, &config, &rng, NULL));
     /* away from the tiny first head, so that every weight matters */
     for (size_t i = 0; i < model->params.count; i++)
         model->params.value[i] += 0.3f * (float)aw_rng_normal(&rng);
@@ -123,17 +123,22 @@ static void draw(struct data *data, struct aw_ppo_model *model, uint64_t seed)
     struct aw_rng rng;
     aw_rng_init(&rng, seed, 1);
     aw_rng_fill_normal(&rng, data->obs, B * OBS);
-    const float *head = aw__ppo_policy(model, data->obs, B);
-    aw__ppo_sample(model, head, B, &rng, data->action, data->logp);
-    aw__ppo_values(model, data->obs, B, data->value);
+    const float *head = aw_ppo_policy(model, data->obs, B);
+    aw_ppo_sample(model, head, B, &rng, data->action, data->logp);
+    aw_ppo_values(model, data->obs, B, data->value);
     for (int b = 0; b < B; b++) {
         data->logp[b] += 0.3f * (float)aw_rng_normal(&rng);
         data->value[b] += 0.3f * (float)aw_rng_normal(&rng);
         data->advantage[b] = 0.5f + 2 * (float)aw_rng_normal(&rng);
         data->target[b] = data->value[b] + (float)aw_rng_normal(&rng);
     }
-    data->batch = (struct aw_ppo_batch){B,           data->obs,       data->action, data->logp,
-                                        data->value, data->advantage, data->target};
+    data->batch = (struct aw_ppo_batch){.count = B,
+                                        .obs = data->obs,
+                                        .action = data->action,
+                                        .logp = data->logp,
+                                        .value = data->value,
+                                        .advantage = data->advantage,
+                                        .target = data->target};
 }
 
 static void the_gradient_of_the_whole_loss_equals_central_differences(void **state)
@@ -163,7 +168,7 @@ static void the_gradient_of_the_whole_loss_equals_central_differences(void **sta
             theta[i] = (double)model.params.value[i];
             model.params.grad[i] = 99; /* gradient starts from zero itself */
         }
-        aw__ppo_gradient(&model, &cases[c].loss, &data.batch, &stats);
+        aw_ppo_gradient(&model, &cases[c].loss, &data.batch, &stats);
         assert_close(stats.loss, twin_loss(&model, theta, &cases[c].loss, &data.batch), 1e-5);
         assert_true(stats.clip_fraction > 0.2 && stats.clip_fraction < 0.9); /* both branches */
         assert_true(stats.approx_kl > 0);
@@ -183,7 +188,7 @@ static void the_gradient_of_the_whole_loss_equals_central_differences(void **sta
                              i - tensor->offset, got, want);
             }
         }
-        aw__ppo_model_deinit(&model);
+        aw_ppo_model_deinit(&model);
     }
 }
 
@@ -201,14 +206,14 @@ static void a_drawn_action_comes_with_its_own_log_probability(void **state)
             theta[i] = (double)model.params.value[i];
         aw_rng_fill_normal(&rng, obs, B * OBS);
         for (uint32_t rows = 1; rows <= B; rows += B - 1) { /* one row has its own path */
-            aw__ppo_sample(&model, aw__ppo_policy(&model, obs, rows), rows, &rng, drawn, logp);
+            aw_ppo_sample(&model, aw_ppo_policy(&model, obs, rows), rows, &rng, drawn, logp);
             for (uint32_t b = 0; b < rows; b++)
                 assert_close((double)logp[b],
                              twin_logp(&model, theta, obs + b * OBS,
                                        drawn + b * model.config.act_dim, &entropy),
                              1e-5);
         }
-        aw__ppo_model_deinit(&model);
+        aw_ppo_model_deinit(&model);
     }
 }
 
@@ -225,16 +230,16 @@ static void discrete_draws_follow_the_softmax(void **state)
     int count[CHOICES] = {0}, draws = 50000;
     for (int i = 0; i < draws; i++) {
         float action, logp;
-        aw__ppo_sample(&model, head, 1, &rng, &action, &logp);
+        aw_ppo_sample(&model, head, 1, &rng, &action, &logp);
         count[(int)action]++;
     }
     for (int i = 0; i < CHOICES; i++)
         assert_true(fabs((double)count[i] / draws - want[i]) < 0.01);
     assert_int_equal(count[2], 0);
     float action;
-    aw__ppo_mode(&model, head, 1, &action);
+    aw_ppo_mode(&model, head, 1, &action);
     assert_true(action == 3);
-    aw__ppo_model_deinit(&model);
+    aw_ppo_model_deinit(&model);
 }
 
 static void the_first_policy_is_nearly_indifferent(void **state)
@@ -244,13 +249,13 @@ static void the_first_policy_is_nearly_indifferent(void **state)
     struct aw_ppo_model_config config = config_of(AW_AGENT_DISCRETE);
     struct aw_rng rng;
     aw_rng_init(&rng, 5, 0);
-    assert_ok(aw__ppo_model_init(&model, &config, &rng, NULL));
+    assert_ok(aw_ppo_model_init(&model, &config, &rng, NULL));
     float obs[B * OBS];
     aw_rng_fill_normal(&rng, obs, B * OBS);
-    const float *head = aw__ppo_policy(&model, obs, B);
+    const float *head = aw_ppo_policy(&model, obs, B);
     for (int i = 0; i < B * CHOICES; i++)
         assert_true(fabsf(head[i]) < 0.05f);
-    aw__ppo_model_deinit(&model);
+    aw_ppo_model_deinit(&model);
 }
 
 static void values_in_batches_equal_values_one_by_one(void **state)
@@ -263,12 +268,12 @@ static void values_in_batches_equal_values_one_by_one(void **state)
     enum { ROWS = 2 * B + 5 };
     float obs[ROWS * OBS], value[ROWS], one;
     aw_rng_fill_normal(&rng, obs, ROWS * OBS);
-    aw__ppo_values(&model, obs, ROWS, value);
+    aw_ppo_values(&model, obs, ROWS, value);
     for (int i = 0; i < ROWS; i++) {
-        aw__ppo_values(&model, obs + i * OBS, 1, &one);
+        aw_ppo_values(&model, obs + i * OBS, 1, &one);
         assert_close((double)value[i], (double)one, 1e-6);
     }
-    aw__ppo_model_deinit(&model);
+    aw_ppo_model_deinit(&model);
 }
 
 static void every_failed_allocation_leaves_nothing_behind(void **state)
@@ -283,19 +288,19 @@ static void every_failed_allocation_leaves_nothing_behind(void **state)
         aw_rng_init(&rng, 1, 0);
         aw_alloc_counting_init(&counting);
         counting.fail_after = budget;
-        enum aw_err err = aw__ppo_model_init(&model, &config, &rng, &counting.alloc);
+        enum aw_err err = aw_ppo_model_init(&model, &config, &rng, &counting.alloc);
         if (err == AW_OK) {
             uint64_t before = counting.alloc_count;
             struct data data;
             struct aw_ppo_loss_stats stats;
             draw(&data, &model, 1);
-            aw__ppo_gradient(&model, &(struct aw_ppo_loss){0.2f, 0, 0.5f, 0, true}, &data.batch,
-                             &stats);
+            aw_ppo_gradient(&model, &(struct aw_ppo_loss){0.2f, 0, 0.5f, 0, true}, &data.batch,
+                            &stats);
             assert_int_equal(counting.alloc_count, before);
         } else {
             assert_int_equal(err, AW_ERR_NOMEM);
         }
-        aw__ppo_model_deinit(&model);
+        aw_ppo_model_deinit(&model);
         assert_int_equal(counting.alloc_count, counting.free_count);
         if (err == AW_OK)
             return;

@@ -326,8 +326,10 @@ static enum aw_err send_registered(struct line *line, const struct aw_agent_exch
     aware__v1__registered__init(&registered);
     Aware__V1__DaemonMessage out;
     aware__v1__daemon_message__init(&out);
-    space_put(aw_state_axes, seat->obs_dim, &observation, axis, pointer);
-    struct aw_space_axis action_axes[AW_ACTION_MAX];
+    struct aw_space_axis state_axes[AW_STATE_DIM_MAX], action_axes[AW_ACTION_MAX];
+    for (uint32_t i = 0; i < seat->obs_dim; i++)
+        state_axes[i] = *aw_state_axis(seat->obs_dim, seat->more, i);
+    space_put(state_axes, seat->obs_dim, &observation, axis, pointer);
     const uint32_t act_dim = aw_action_dim(seat->more);
     for (uint32_t i = 0; i < act_dim; i++)
         action_axes[i] = aw_action_axis(seat->more, i);

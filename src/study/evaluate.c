@@ -358,27 +358,12 @@ static uint64_t life_seed(uint64_t seed, uint32_t index)
 void aw__life_pilot(const struct aw__life *life, struct aw_pilot_config *pilot)
 {
     const struct aw_evaluate_config *config = life->config;
-    const struct aw_simulate_settings *s = &config->simulate.settings;
-    const struct aw_sim_settings *sim = &config->simulate.sim;
     *pilot = config->pilot;
+    aw_simulate_pilot(&config->simulate, &life->rule->task, &life->rule->policy.policy, pilot);
     snprintf(pilot->name, sizeof pilot->name, "evaluate/app-%" PRIu32, life->app->index);
-    pilot->bounds = life->rule->task.bounds;
-    pilot->slo = (struct aw_slo){.quantile = 0.99,
-                                 .latency_us_p99 = life->slo_latency_us > 0
-                                                       ? life->slo_latency_us
-                                                       : life->rule->task.slo_latency_us,
-                                 .timeout_us = sim->request_timeout_s * 1e6};
-    pilot->slo_budget = s->slo_budget;
-    pilot->slo_weight = s->reward_weight;
-    pilot->prices =
-        (struct aw_prices){.core_hour = s->price_core_hour, .gib_hour = s->price_gib_hour};
-    pilot->step_s = s->step_s;
+    if (life->slo_latency_us > 0)
+        pilot->slo.latency_us_p99 = life->slo_latency_us;
     pilot->seed = life_seed(life->seed, life->app->index);
-    pilot->fallback = life->rule->policy.policy;
-    pilot->stale_s = pilot->fallback.stale; /* as a run has it */
-    pilot->node.cpu_millicores = llround(sim->node_cores * 1e3);
-    pilot->node.memory_bytes = llround(sim->node_memory_gib * AW_GIB_REAL);
-    pilot->in_place = sim->in_place;
     pilot->retrain = life->retrain;
     pilot->lifecycle.bootstrap = life->bootstrap;
     if (!life->bootstrap) { /* nobody takes control away from it */

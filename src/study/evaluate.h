@@ -419,7 +419,10 @@ struct aw_evaluate_day {
     double cost_day1, cost_day2; /* over the best baseline's */
     double priced_day1, priced_day2;                  /* the same of aw_evaluate_priced */
     bool within_budget, won_budget_first, won_strict; /* of the second half */
+    bool hopeless; /* even the baseline that misses least does so in AW_EVALUATE_HOPELESS times the
+                      budget, on the half that it was tuned on: nothing can serve it */
 };
+#define AW_EVALUATE_HOPELESS 5
 /* `ret` has room for `count`. Of longer loads the first 24 hours are lived. AW_ERR_NODATA: a half
  * of the day is no longer than an hour. */
 AW_NODISCARD enum aw_err aw_evaluate_day(const struct aw_evaluate_config *config,
@@ -448,6 +451,11 @@ struct aw_evaluate_day_sum {
     double changes_per_day, changes_per_day_hpa;               /* of replicas */
     double reversals_per_day, reversals_per_day_hpa; /* removed within the window after added */
     double regrets_per_day, regrets_per_day_hpa;     /* added within it after removed */
+    uint32_t hopeless;                               /* applications that nothing can serve */
+    struct {                                         /* the same figures without these */
+        double missed_share[AW_EVALUATE_SPANS];
+        double worst_six_hours, within_share, cost_day1, cost_day2; /* NAN: there are no others */
+    } served;
     uint32_t goal_count;
     struct aw_evaluate_goal goal[AW_EVALUATE_GOALS_MAX];
 };

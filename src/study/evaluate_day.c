@@ -297,6 +297,10 @@ static void merge(const struct aw_evaluate_config *config, const struct aw_evalu
     ret->priced_day1 = aw_evaluate_priced(&own[AW_EVALUATE_SPAN_DAY1], budget) /
                        aw_evaluate_priced(&best[AW_EVALUATE_SPAN_DAY1], budget);
     ret->priced_day2 = aw_evaluate_priced(aware, budget) / aw_evaluate_priced(other, budget);
+    double least = INFINITY;
+    for (uint32_t r = 0; r < AW_EVALUATE_RULES; r++)
+        least = fmin(least, aw_evaluate_means(&ret->learned[r], 1).violation_share);
+    ret->hopeless = least > AW_EVALUATE_HOPELESS * budget;
     ret->within_budget = aware->violation_share <= budget;
     ret->won_budget_first = aw_evaluate_won_budget_first(aware, other, budget);
     ret->won_strict = aw_evaluate_won_strict(aware, other, budget);
@@ -413,6 +417,33 @@ static void sum_up(const struct aw_evaluate_config *config, const struct aw_eval
     sum->won_strict /= count;
 }
 
+/* Half of all misses may be those of one application that nothing can serve. */
+static void sum_served(const struct aw_evaluate_day *rows, uint32_t count,
+                       struct aw_evaluate_day_sum *sum)
+{
+    struct aw_totals span[AW_EVALUATE_SPANS] = {0};
+    double worst = 0, within = 0, cost1 = 0, cost2 = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct aw_evaluate_day *row = &rows[i];
+        sum->hopeless += row->hopeless;
+        if (row->hopeless)
+            continue;
+        for (uint32_t s = 0; s < AW_EVALUATE_SPANS; s++)
+            aw_totals_add(&span[s], &row->life[s], 1);
+        worst = fmax(worst, row->worst_six_hours);
+        within += row->within_budget;
+        cost1 += log(row->cost_day1);
+        cost2 += log(row->cost_day2);
+    }
+    const double others = count - sum->hopeless; /* 0: NAN */
+    for (uint32_t s = 0; s < AW_EVALUATE_SPANS; s++)
+        sum->served.missed_share[s] = aw_evaluate_means(&span[s], 1).violation_share;
+    sum->served.worst_six_hours = others > 0 ? worst : (double)NAN;
+    sum->served.within_share = within / others;
+    sum->served.cost_day1 = exp(cost1 / others);
+    sum->served.cost_day2 = exp(cost2 / others);
+}
+
 enum aw_err aw_evaluate_day_sum(const struct aw_evaluate_config *config,
                                 const struct aw_evaluate_day *rows, uint32_t count,
                                 const struct aw_alloc *alloc, struct aw_evaluate_day_sum *ret,
@@ -425,6 +456,7 @@ enum aw_err aw_evaluate_day_sum(const struct aw_evaluate_config *config,
     if (!ratio)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u ratios", count);
     sum_up(config, rows, count, ratio, &sum);
+    sum_served(rows, count, &sum);
     double *second = ratio + count;
     enum aw_err err = aw__interval_exp(ratio, count, alloc, &sum.cost_day1_interval, diag);
     err = err ? err : aw__interval_exp(second, count, alloc, &sum.cost_day2_interval, diag);

@@ -221,6 +221,31 @@ static void a_summary_stands_without_its_five_best(void **state)
     for (uint32_t i = 0; i < sum.goal_count; i++)
         met += aw_evaluate_met(&sum.goal[i]);
     assert_int_equal(met, 7); /* acts, three shares missed, worst hours, median, no reversal */
+    assert_int_equal(sum.hopeless, 0);
+    assert_close(sum.served.cost_day2, sum.cost_day2, 1e-12);
+}
+
+static void what_nothing_can_serve_has_a_line_of_its_own(void **state)
+{
+    (void)state;
+    struct aw_evaluate_config config;
+    struct aw_evaluate_day rows[3] = {row_of(0.5, 8), row_of(2, 12), row_of(8, 400)};
+    struct aw_evaluate_day_sum sum;
+    aw_evaluate_config_init(&config);
+    config.seeds = 1;
+    rows[2].hopeless = true;
+    assert_ok(aw_evaluate_day_sum(&config, rows, 3, NULL, &sum, NULL));
+    assert_int_equal(sum.hopeless, 1);
+    assert_close(sum.missed_share[AW_EVALUATE_SPAN_DAY2], 0.14, 1e-12); /* all of them, as ever */
+    assert_close(sum.served.missed_share[AW_EVALUATE_SPAN_DAY2], 0.01, 1e-12);
+    assert_close(sum.served.worst_six_hours, 0.012, 1e-12);
+    assert_close(sum.served.within_share, 0.5, 1e-12);
+    assert_close(sum.served.cost_day1, 2, 1e-12);
+    assert_close(sum.served.cost_day2, 1, 1e-12);
+    rows[0].hopeless = rows[1].hopeless = true; /* nobody is left */
+    assert_ok(aw_evaluate_day_sum(&config, rows, 3, NULL, &sum, NULL));
+    assert_int_equal(sum.hopeless, 3);
+    assert_true(isnan(sum.served.cost_day2) && isnan(sum.served.within_share));
 }
 
 static void a_change_at_noon_is_lived_by_all_three(void **state)
@@ -312,6 +337,7 @@ AW_TEST_GROUP("evaluate-day")
         cmocka_unit_test(everybody_lives_through_the_same_day_and_every_miss_is_labelled),
         cmocka_unit_test(a_load_without_a_second_hour_is_refused),
         cmocka_unit_test(a_summary_stands_without_its_five_best),
+        cmocka_unit_test(what_nothing_can_serve_has_a_line_of_its_own),
         cmocka_unit_test(a_change_at_noon_is_lived_by_all_three),
         cmocka_unit_test(the_gap_is_one_of_priced_logarithms),
     };

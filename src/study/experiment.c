@@ -9,10 +9,11 @@
 #include "base/threads.h"
 #include "study/experiment_internal.h"
 
-#define APPS  AW_EXPERIMENT_TAKES_APPS
-#define SEEDS AW_EXPERIMENT_TAKES_SEEDS
-#define PAIRS AW_EXPERIMENT_TAKES_PAIRS
-#define SPLIT AW_EXPERIMENT_TAKES_SPLIT
+#define APPS     AW_EXPERIMENT_TAKES_APPS
+#define SEEDS    AW_EXPERIMENT_TAKES_SEEDS
+#define PAIRS    AW_EXPERIMENT_TAKES_PAIRS
+#define SPLIT    AW_EXPERIMENT_TAKES_SPLIT
+#define UNLOADED AW_EXPERIMENT_TAKES_NO_LOAD
 
 const struct aw_experiment_entry aw_experiments[] = {
     {"characterize", "AWARE Fig. 3 and Table 3",
@@ -36,6 +37,39 @@ const struct aw_experiment_entry aw_experiments[] = {
     {"ablation", "AWARE section 3.2, FLASH section 5.4",
      "What each part of the learner is there for", aw__experiment_ablation, SEEDS | PAIRS},
     {"overhead", "FLASH Table 3", "What the meta-learner costs", aw__experiment_overhead, 0},
+    {"power", "mu-Serve Fig. 6.7 and 6.8",
+     "Watts at equal attainment: rules that set clocks, and replicas with them",
+     aw__experiment_power, SEEDS},
+    {"scheduler", "mu-Serve Fig. 6.9, 6.10, B.*",
+     "Shortest predicted first with ageing against first come, first served",
+     aw__experiment_scheduler, SEEDS},
+    {"predictor", "mu-Serve Table 6.2", "How well lengths of answers to unseen prompts are ranked",
+     aw__experiment_predictor, SEEDS},
+    {"tenants-training", "SIMPPO Fig. 4.3, 4.6, 4.9, 4.10",
+     "Agents that learn alone, side by side and together on one cluster",
+     aw__experiment_tenants_training, SEEDS | UNLOADED},
+    {"tenants-serving", "SIMPPO Fig. 4.4, 4.7, 4.11",
+     "What they serve together, beside tuned rules and a joint ceiling",
+     aw__experiment_tenants_serving, SEEDS | UNLOADED},
+    {"tenants-churn", "SIMPPO Table 4.4", "Functions come and go: what the others lose",
+     aw__experiment_tenants_churn, SEEDS | UNLOADED},
+    {"tenants-scale", "SIMPPO Fig. 4.12 to 4.14",
+     "Learned with few functions, served with a thousand", aw__experiment_tenants_scale,
+     SEEDS | UNLOADED},
+    {"placement", "mu-Serve Fig. 6.14",
+     "Models of like sensitivity on the same GPUs: what that alone saves", aw__experiment_placement,
+     SEEDS},
+    {"frequency", "mu-Serve Fig. 6.2 and 6.13", "Time, power and energy over a GPU's clocks",
+     aw__experiment_frequency, 0},
+    {"localization", "FIRM Fig. 3.5",
+     "Which service of a graph is to blame, under one anomaly and under several",
+     aw__experiment_localization, SEEDS | UNLOADED},
+    {"mitigation", "FIRM Fig. 3.6",
+     "How long until an anomaly in a graph of services is mended, and how that is learned",
+     aw__experiment_mitigation, SEEDS | UNLOADED},
+    {"firm", "FIRM Fig. 3.7",
+     "A graph of services under anomalies as they come: latency, CPU, dropped requests",
+     aw__experiment_firm, SEEDS | UNLOADED},
     {0},
 };
 
@@ -43,6 +77,25 @@ void aw_experiment_config_init(struct aw_experiment_config *config)
 {
     memset(config, 0, sizeof *config);
     config->pool = config->seed = 1;
+}
+
+const char *aw_experiment_load(const struct aw_experiment_entry *entry, bool spare)
+{
+    static const char pattern[] = "bursts:peak=3,period=10m,duration=2m,length=1h";
+    static const struct {
+        aw_experiment *run;
+        const char *file, *spare;
+    } loads[] = {
+        {aw__experiment_power, "llm_traces/azure_llm_2023_conv.csv.gz", pattern},
+        {aw__experiment_placement, "llm_traces/azure_llm_2023_conv.csv.gz", pattern},
+        {aw__experiment_frequency, "llm_traces/azure_llm_2023_conv.csv.gz", pattern},
+        {aw__experiment_scheduler, "llm_lengths/lmsys_vicuna13b_predictions.csv.gz", pattern},
+        {aw__experiment_predictor, "llm_lengths/alpaca_eval_prompts.jsonl.gz", NULL},
+    };
+    for (size_t i = 0; i < sizeof loads / sizeof *loads; i++)
+        if (loads[i].run == entry->run)
+            return spare ? loads[i].spare : loads[i].file;
+    return NULL;
 }
 
 const struct aw_experiment_entry *aw_experiment_find(const char *name)

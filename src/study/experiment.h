@@ -62,10 +62,11 @@ typedef enum aw_err aw_experiment(const struct aw_experiment_config *config,
                                   struct aw_diag *diag);
 
 /* What an experiment is asked for that not all of them know of. */
-#define AW_EXPERIMENT_TAKES_APPS  1u /* a number of applications to report on */
-#define AW_EXPERIMENT_TAKES_SEEDS 2u /* a number of runs with different chance */
-#define AW_EXPERIMENT_TAKES_PAIRS 4u /* options of the environment */
-#define AW_EXPERIMENT_TAKES_SPLIT 8u /* how many are learned from, where no model is given */
+#define AW_EXPERIMENT_TAKES_APPS    1u  /* a number of applications to report on */
+#define AW_EXPERIMENT_TAKES_SEEDS   2u  /* a number of runs with different chance */
+#define AW_EXPERIMENT_TAKES_PAIRS   4u  /* options of the environment */
+#define AW_EXPERIMENT_TAKES_SPLIT   8u  /* how many are learned from, where no model is given */
+#define AW_EXPERIMENT_TAKES_NO_LOAD 16u /* applications bring their own */
 
 struct aw_experiment_entry {
     const char *name;   /* "adaptation" */
@@ -75,6 +76,9 @@ struct aw_experiment_entry {
     uint32_t takes;     /* AW_EXPERIMENT_TAKES_.. */
 };
 extern const struct aw_experiment_entry aw_experiments[];
+/* What it runs on where no load is given: a file below AWARE_DATA_DIR (`spare` false), or a
+ * pattern where there is no such folder (true). NULL: nothing of its own. */
+const char *aw_experiment_load(const struct aw_experiment_entry *entry, bool spare);
 /* NULL: no experiment of this name. */
 const struct aw_experiment_entry *aw_experiment_find(const char *name);
 

@@ -217,7 +217,16 @@ AW_NODISCARD enum aw_err aw__cross(const struct aw_experiment_config *config,
 /* --- experiments ------------------------------------------------------------------------------ */
 
 aw_experiment aw__experiment_adaptation, aw__experiment_characterize, aw__experiment_embedding,
-    aw__experiment_amortization, aw__experiment_overhead, aw__experiment_ablation,
-    aw__experiment_serving, aw__experiment_bootstrapping, aw__experiment_end_to_end;
+    aw__experiment_tenants_training, aw__experiment_tenants_serving, aw__experiment_tenants_churn,
+    aw__experiment_tenants_scale, aw__experiment_amortization, aw__experiment_overhead,
+    aw__experiment_ablation, aw__experiment_serving, aw__experiment_bootstrapping,
+    aw__experiment_end_to_end;
+
+/* serving_*.c: mu-Serve. */
+aw_experiment aw__experiment_power, aw__experiment_scheduler, aw__experiment_predictor,
+    aw__experiment_placement, aw__experiment_frequency;
+
+/* experiment_graph.h: FIRM. */
+aw_experiment aw__experiment_localization, aw__experiment_mitigation, aw__experiment_firm;
 
 #endif

@@ -34,6 +34,7 @@ static const struct route routes[] = {
     {"GET", "decisions/*", "", aw__api_get_decision},
     {"GET", "proposals", " namespace ", aw__api_get_proposals},
     {"GET", "freezes", "", aw__api_get_freezes},
+    {"GET", "capacity", " minus cpu memory priority weight ", aw__api_get_capacity},
     {"GET", "audit", " since before kind limit ", aw__api_get_audit},
     {"GET", "export", " what workload since limit after ", aw__api_get_export},
     {"GET", "series", " since limit ", aw__api_get_fleet},

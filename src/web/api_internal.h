@@ -2,7 +2,7 @@
  * api_internal.h - what the files of the API share: api.c finds the route, api_read.c and
  * api_workload.c tell the present, api_past.c what was, api_order.c what people want, api_diff.c
  * what files would change, api_series.c recent values, api_map.c which workloads are alike,
- * api_metrics.c what is scraped.
+ * api_metrics.c what is scraped, api_capacity.c who has what of a shared cluster.
  *
  * A handler fills `body` (JSON, which the router writes) or writes `out` itself, and returns AW_OK;
  * or it returns an error with a diagnostic, and the router makes the answer.
@@ -89,6 +89,8 @@ json_t *aw__api_freezes(const struct aw_api *api, int64_t now_us);
 /* The answer to an order that was taken: as the log has it. */
 json_t *aw__api_taken(const struct aw_api *api, uint64_t id, const struct aw_order *asked,
                       int64_t now_us);
+/* Who holds, wants, borrows and lends of a shared cluster; null: nothing is shared. */
+json_t *aw__api_capacity(const struct aw_api *api);
 json_t *aw__api_proposals(const struct aw_api *api, const char *namespace, int64_t now_us);
 /* What a workload is most like; null: it has no embedding. */
 json_t *aw__api_alike(const struct aw_api *api, const char *workload);
@@ -116,6 +118,6 @@ aw__api_handler aw__api_get_health, aw__api_get_ready, aw__api_get_status, aw__a
     aw__api_get_decision, aw__api_get_proposals, aw__api_get_freezes, aw__api_get_audit,
     aw__api_get_export, aw__api_get_series, aw__api_get_episodes, aw__api_get_fleet,
     aw__api_get_table, aw__api_get_embeddings, aw__api_get_reports, aw__api_get_metrics,
-    aw__api_post_order, aw__api_post_diff;
+    aw__api_post_order, aw__api_post_diff, aw__api_get_capacity;
 
 #endif

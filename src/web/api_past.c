@@ -672,36 +672,47 @@ static enum aw_err export_decisions(struct aw__api_call *call, uint32_t limit, i
     return err;
 }
 
-/* The bytes of the log, one entry a line, newest first. */
+struct audit_page {
+    FILE *out;
+    const char *workload; /* NULL: all */
+    uint64_t last;        /* that was written */
+    uint32_t count, limit;
+    bool more;
+};
+
+static enum aw_err audit_put(void *ctx, const struct aw_audit_entry *entry)
+{
+    struct audit_page *page = ctx;
+    if (!entry->intact || (page->workload && !is_about(entry, page->workload)))
+        return AW_OK; /* what is damaged `aware audit verify` tells */
+    page->more = page->count == page->limit || ftell(page->out) >= (long)AW_API_EXPORT_BYTES_MAX;
+    if (page->more)
+        return AW_ERR_LIMIT; /* ends the walk */
+    fwrite(entry->line, 1, entry->line_len, page->out);
+    fputc('\n', page->out);
+    page->last = entry->seq;
+    page->count++;
+    return AW_OK;
+}
+
+/* The bytes of the log, one entry a line, oldest first: as its files have them. */
 static enum aw_err export_audit(struct aw__api_call *call, uint32_t limit, int64_t since_us,
                                 struct aw_diag *diag)
 {
     const char *after = aw__api_param(call, "after");
-    struct aw__api_entries ask = {.workload = aw__api_param(call, "workload"),
-                                  .since_us = since_us,
-                                  .before = UINT64_MAX,
-                                  .limit = limit};
-    struct gathering g = {.ask = &ask, .size = limit + 1};
-    enum aw_err err = after ? aw__api_id(after, "after", &ask.before, diag) : AW_OK;
+    struct aw_audit_filter filter = AW_AUDIT_EVERY;
+    struct audit_page page = {
+        .out = call->out, .workload = aw__api_param(call, "workload"), .limit = limit};
+    enum aw_err err = after ? aw__api_id(after, "after", &filter.seq_first, diag) : AW_OK;
     if (err)
         return err;
-    if (!(g.line = aw_alloc_new(NULL, g.size, sizeof *g.line)))
-        return no_memory(diag);
-    err = gather_all(call->api, &g, diag);
-    uint64_t last = 0;
-    uint32_t i = 0;
-    for (; !err && i < g.found && i < limit && ftell(call->out) < (long)AW_API_EXPORT_BYTES_MAX;
-         i++) {
-        const struct line *line = &g.line[(g.found - 1 - i) % g.size];
-        fwrite(line->text, 1, line->len, call->out);
-        fputc('\n', call->out);
-        last = line->seq;
-    }
-    if (i < g.found && last)
-        snprintf(call->next, sizeof call->next, "%llu", (unsigned long long)last);
-    gathering_reset(&g);
-    aw_alloc_free(NULL, g.line);
-    return err;
+    filter.seq_first += after != NULL;
+    filter.from_us = since_us;
+    err = aw_audit_scan(call->api->config.disk, call->api->config.audit, &filter, audit_put, &page,
+                        NULL, diag);
+    if (page.more)
+        snprintf(call->next, sizeof call->next, "%llu", (unsigned long long)page.last);
+    return page.more || err == AW_ERR_NOTFOUND ? AW_OK : err;
 }
 
 enum aw_err aw__api_get_export(struct aw__api_call *call, struct aw_diag *diag)

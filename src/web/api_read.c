@@ -558,6 +558,7 @@ enum aw_err aw_api_views(struct aw_api *api, char **ret_text, size_t *ret_len)
     aw__json_set(views, "workloads", rows_json(api, now), &ok);
     aw__json_set(views, "freezes", aw__api_freezes(api, now), &ok);
     aw__json_set(views, "proposals", aw__api_proposals(api, NULL, now), &ok);
+    aw__json_set(views, "capacity", aw__api_capacity(api), &ok);
     aw_desk_unlock(desk);
     pthread_rwlock_unlock(&api->gate);
     char *text = NULL;

@@ -352,6 +352,30 @@ static void exports_page_without_loss(void **state)
     }
 }
 
+/* As the files of a stopped daemon have it. */
+static void the_audit_log_is_exported_oldest_first(void **state)
+{
+    (void)state;
+    struct aw_api_request request = {
+        .method = "GET", .by = AW_API_TESTING_BY, .path = "/v1/export?what=audit"};
+    struct aw_api_response whole;
+    assert_ok(aw_api_answer(&world.api, &request, &whole));
+    json_int_t before = -1;
+    uint32_t lines = 0;
+    for (const char *at = whole.body, *end = at + whole.len, *stop; at < end; at = stop + 1) {
+        stop = memchr(at, '\n', (size_t)(end - at));
+        assert_non_null(stop);
+        json_t *entry = json_loadb(at, (size_t)(stop - at), 0, NULL);
+        const json_int_t seq = json_integer_value(json_object_get(entry, "seq"));
+        assert_true(seq > before);
+        before = seq;
+        lines++;
+        json_decref(entry);
+    }
+    assert_true(lines > 3);
+    aw_api_response_deinit(&whole);
+}
+
 /* --- orders ----------------------------------------------------------------------------------- */
 
 static void a_freeze_is_signed_stands_and_can_be_lifted(void **state)
@@ -714,6 +738,7 @@ AW_TEST_GROUP("api")
         EACH(orders_about_all_are_in_everybodys_history),
         EACH(the_log_can_be_read_by_kind_and_time),
         EACH(exports_page_without_loss),
+        EACH(the_audit_log_is_exported_oldest_first),
         EACH(a_freeze_is_signed_stands_and_can_be_lifted),
         EACH(the_last_change_can_be_undone_once),
         EACH(an_emergency_has_a_floor_and_ends_with_calm),

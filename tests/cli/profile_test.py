@@ -132,7 +132,7 @@ def paths_of(fields, prefix=""):
 def the_schema_as_json_has_every_path_and_each_can_be_explained():
     kinds = json.loads(expect_ok("explain-schema", "-o", "json").stdout)
     expect([k["kind"] for k in kinds] == ["MultidimPodAutoscaler", "SimulatedApplication",
-                                          "SimulatedCluster"], "kinds")
+                                          "SimulatedCluster", "Tenant"], kinds)
     found = dict(paths_of(kinds[0]["fields"]))
     for path in ("spec.goals.slo.budget", "spec.constraints.container.requests.minAllowed.cpu",
                  "spec.guard.peakWindow", "spec.learning.thresholds.online"):

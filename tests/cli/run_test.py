@@ -335,6 +335,19 @@ def bad_input_gets_one_line_and_the_right_code():
             expect(not done.stdout, f"{args}: {done.stdout!r}")
 
 
+def every_demo_of_the_readme_runs_and_writes_its_page():
+    """Those of other systems; the control loop's own has tests of its own."""
+    named = set(re.findall(r"run --demo ([a-z]+)", (ROOT / "README.md").read_text("utf-8")))
+    choices = expect_ok("help", "run").stdout
+    expect(len(named) >= 4, f"README names {named}")
+    for name in sorted(named):
+        expect(f" {name}: " in " ".join(choices.split()), f"help run does not list {name}")
+        with tempfile.TemporaryDirectory() as folder:
+            done = expect_ok("run", "--demo", name, "--quiet", cwd=folder)
+            page = Path(folder, "report.html")
+            expect(page.exists() and page.stat().st_size > 10_000, f"{name}: {done.stdout[-200:]}")
+
+
 def the_demo_is_the_file_beside_it_and_writes_its_page():
     demo = expect_ok("run", "--print-demo").stdout
     example = ROOT / "examples" / "demo.yaml"

@@ -139,6 +139,58 @@ def waste_and_risk_are_ranked_and_nothing_is_written():
         expect(Handler.written == [], Handler.written)
 
 
+def mpa(name, **recommendation):
+    status = {"recommendation": {**recommendation, "time": "2026-01-31T12:00:00Z"},
+              "lastDecision": {"message": "less load"}} if recommendation else {}
+    return {"metadata": {"namespace": "shop", "name": name}, "status": status,
+            "spec": {"scaleTargetRef": {"kind": "Deployment", "name": name}}}
+
+
+RECOMMENDED = {
+    "/apis/autoscaling.aware.dev/v1alpha1/multidimpodautoscalers": {"metadata": {}, "items": [
+        mpa("fat", replicas=3, cpu="500m", memory="1Gi"),
+        mpa("thin", replicas=1, cpu="100m", memory="64Mi"), mpa("new")]},
+    "/apis/apps/v1/deployments/fat": OBJECTS["/apis/apps/v1/deployments"]["items"][0],
+    "/apis/apps/v1/deployments/thin": OBJECTS["/apis/apps/v1/deployments"]["items"][1],
+    "/apis/apps/v1/deployments/new": workload("new", 1, {}),
+}
+
+
+def recommendations_become_patches_and_nothing_is_written():
+    with cluster(objects=RECOMMENDED) as config:
+        done = run("recommend", "--kubeconfig", config)
+        expect(done.returncode == 0, done.stderr)
+        expect(done.stdout == """--- shop/Deployment/fat
++++ recommended: less load
+-replicas: 4
++replicas: 3
+ template:
+   spec:
+     containers:
+       - name: app
+         resources:
+           requests:
+-            cpu: "2"
++            cpu: "500m"
+-            memory: "2Gi"
++            memory: "1Gi"
+           limits:
+-            memory: "2Gi"
++            memory: "1Gi"
+""", done.stdout)
+        expect("shop/new: " in done.stderr and "no recommendation yet" in done.stderr, done.stderr)
+        expect("1 of 3 autoscalers recommend a change" in done.stderr, done.stderr)
+        done = run("recommend", "fat", "-o", "yaml", "--kubeconfig", config)
+        expect("# shop/fat: less load" in done.stdout and "kind: Deployment" in done.stdout,
+               done.stdout)
+        expect("replicas: 3" in done.stdout and "500m" in done.stdout, done.stdout)
+        done = run("recommend", "-A", "-o", "kustomize", "--kubeconfig", config)
+        expect("kind: Kustomization" in done.stdout and "patches:" in done.stdout, done.stdout)
+        done = run("recommend", "nobody", "--kubeconfig", config)
+        expect(done.returncode == 66 and "nobody" in done.stderr, done.stderr)
+        expect(Handler.written == [], Handler.written)
+
+
 def without_a_prometheus_it_says_what_it_does_not_know():
     with cluster(objects={"/api/v1/services": EMPTY}) as config:
         done = run("scan", "--kubeconfig", config)

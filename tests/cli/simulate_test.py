@@ -60,6 +60,19 @@ def a_comparison_marks_the_best_and_names_the_ceilings():
            "a policy fares differently in company")
 
 
+def aware_itself_is_compared_and_is_not_one_of_all():
+    names = ["hpa", "aware"]
+    text = expect_ok("simulate", *SHORT, "--as-given", "--compare", ",".join(names)).stdout
+    expect("aware: 15m 00s old when it is first scored" in text, text)
+    document = json.loads(expect_ok("simulate", *SHORT, "--as-given", "--compare", ",".join(names),
+                                    "-o", "json").stdout)
+    expect([p["policy"] for p in document["policies"]] == names, "order")
+    kept, missed = (document["policies"][i]["violation_share"] for i in (1, 0))
+    expect(kept <= missed, f"aware misses {kept}, an untuned HPA {missed}")
+    words = run("simulate", "--compare", "aware:day3").stderr
+    expect("aware:day2" in words, words)
+
+
 def the_same_seed_gives_the_same_bytes_on_one_thread_and_on_two():
     with tempfile.TemporaryDirectory() as folder:
         args = ["simulate", *SHORT, "--compare", "static,hpa,aimd", "-o", "json"]

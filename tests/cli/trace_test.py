@@ -322,6 +322,50 @@ def what_ships_was_learned_from_the_shared_faults():
             expect(abs(one - other) < 1e-6, "src/trace/localizer.json: learn it again")
 
 
+def the_demo_of_services_names_the_culprit_and_mends_it():
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "demo.html"
+        out = expect_ok("run", "--demo", "services", "--output", "json", "--seed", "3", "--report",
+                        str(page))
+        firm, hpa = json.loads(out.stdout)["runs"]
+        texts = [event["text"] for event in firm["events"]]
+        expect(any(t.startswith("to blame: reservation-db") and "needs disk" in t for t in texts),
+               f"the disk of reservation-db is not blamed: {texts}")
+        expect(any("given: disk of reservation-db" in t for t in texts), f"not given: {texts}")
+        expect(firm["missed_share"] * 4 < hpa["missed_share"], "no better than HPA")
+        expect(all(one["mended"] for one in firm["violations"]), "not mended")
+        html = page.read_text()
+        expect("<svg" in html and "reservation-db" in html, "no page")
+        again = run("run", "--demo", "services", "--output", "json", "--seed", "3")
+        expect(again.stdout == out.stdout, "the same seed told another story")
+
+
+CAMPAIGN = """kind: AnomalyCampaign
+application: hotel
+seed: 5
+duration: 30s
+anomalies:
+- {target: geo-db, kind: disk, intensity: 0.6, at: 14s, for: 10s}
+"""
+
+
+def a_campaign_leaves_labels_and_spans_that_name_its_target():
+    with tempfile.TemporaryDirectory() as folder:
+        file, spans, events = (Path(folder) / n for n in ("c.yaml", "spans.json", "events.json"))
+        file.write_text(CAMPAIGN)
+        told = json.loads(expect_ok("inject", "-f", str(file), "--spans", str(spans), "--events",
+                                    str(events), "--output", "json").stdout)
+        (one,) = told["anomalies"]
+        expect(one["target"] == "geo-db" and one["begin_s"] == 14 and one["end_s"] == 24, told)
+        expect(one["missed_share"] > 0.05 > one["missed_share_before"], f"no effect: {one}")
+        expect(json.loads(events.read_text())["anomalies"] == told["anomalies"], "another log")
+        listed = json.loads(expect_ok("trace", "graph", str(spans), "--output", "json").stdout)
+        expect("geo-db" in json.dumps(listed), "its spans do not show geo-db")
+        file.write_text(CAMPAIGN.replace("geo-db", "geo-bd"))
+        wrong = run("inject", "-f", str(file))
+        expect(wrong.returncode == 78 and "did you mean 'geo-db'?" in wrong.stderr, wrong.stderr)
+
+
 if __name__ == "__main__":
     if len(sys.argv) > 2:
         cli_test.AWARE = os.path.abspath(sys.argv[2])

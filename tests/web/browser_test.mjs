@@ -195,6 +195,13 @@ for (const [name, [hash, looks]] of Object.entries(views)) {
   const freezes = await (await fetch(`${url}/v1/freezes`)).json();
   check(freezes.freezes.some((one) => one.reason === 'a browser test' && one.by === 'token'),
     'orders: it is written down with its reason');
+  let asked = 0;
+  page.on('response', (response) => { asked += response.status() === 404; });
+  await page.evaluate(() => { location.hash = '#/workload/default/nobody'; });
+  await page.waitForSelector('.banner[role=alert]');
+  const once = asked;
+  await page.waitForTimeout(3500);
+  check(once > 0 && asked === once, `orders: an unknown workload is not asked for again and again (${asked})`);
   complaints.splice(locked); // the browser tells of 401 and 404, which were meant
   await page.context().close();
 }

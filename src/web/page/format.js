@@ -84,12 +84,20 @@ export function clock(seconds, exact) {
 }
 export const when = (text) => (text ? clock(Date.parse(text) / 1000, true) : DASH);
 
+// An amount by its name in the API: memory_bytes, clock_mhz; of what the cluster has, whatever that is.
+const USUAL = ['replicas', 'cpu_millicores', 'memory_bytes'];
+const amount = (member, value) => (member === 'cpu_millicores' ? cores(value)
+  : member.includes('bytes') ? bytes(value) : value);
+const nameOf = (member) => member.split('_')[0];
+// "disk 64 MiB" for each resource that not every cluster has.
+export const others = (amounts, members = Object.keys(amounts)) => members
+  .filter((member) => !USUAL.includes(member) && amounts[member])
+  .map((member) => `${nameOf(member)} ${amount(member, amounts[member])}`);
+
 // "replicas 2 -> 3, cpu 500m -> 1.5 cores" as parts that can be marked up.
 export function changes(from, to, which) {
-  const shown = { replicas: (p) => p.replicas, cpu: (p) => cores(p.cpu_millicores),
-    memory: (p) => bytes(p.memory_bytes) };
-  const size = { replicas: (p) => p.replicas, cpu: (p) => p.cpu_millicores, memory: (p) => p.memory_bytes };
-  return (which || Object.keys(shown)).filter((key) => shown[key] && from && to).map((key) => ({
-    what: key, from: String(shown[key](from)), to: String(shown[key](to)),
-    grows: size[key](to) > size[key](from) }));
+  if (!from || !to) return [];
+  return Object.keys(to).filter((member) => (which ? which.includes(nameOf(member)) : USUAL.includes(member)))
+    .map((member) => ({ what: nameOf(member), from: String(amount(member, from[member])),
+      to: String(amount(member, to[member])), grows: to[member] > from[member] }));
 }

@@ -13,6 +13,7 @@ import { view as map } from './map.js';
 import { view as reports } from './reports.js';
 
 const PERIOD_MS = 1000; // between two looks, at least
+const MISSING_MS = 30000;
 const VIEWS = { '': ['overview', overview], workloads: ['workloads', workloads],
   workload: ['workloads', workload], training: ['training', training], map: ['map', map],
   reports: ['reports', reports] };
@@ -23,22 +24,27 @@ let busy = false;
 let again = false;
 let begun = 0;
 let took = 0;
+let missing = false; // what the view is of is not there
 
 const app = { title(text) { document.title = `${text} \u00b7 aware`; } };
 
-// A view that is slow to make is asked less often: it may take a tenth of the time.
+// A view that is slow to make is asked less often: it may take a tenth of the time. What is not there
+// may come: it is asked for every half minute.
 async function refresh(force) {
   if (!current) return;
   if (busy) { again = again || force; return; }
-  if (!force && performance.now() - begun < Math.max(PERIOD_MS, 10 * took)) return;
+  if (!force && performance.now() - begun <
+    Math.max(missing ? MISSING_MS : PERIOD_MS, 10 * took)) return;
   if (!force && document.hidden) return;
   busy = true;
   begun = performance.now();
   const asked = current;
   try {
     await asked.refresh();
+    missing = false;
     if (asked === current) trouble('');
   } catch (error) {
+    missing = error.status === 404;
     if (asked === current) trouble(error.status ? error.message : 'The daemon does not answer.');
   }
   took = performance.now() - begun;
@@ -70,6 +76,7 @@ function route() {
   main.append(root);
   current = view(root, app, parts.slice(1));
   took = 0;
+  missing = false;
   refresh(true);
 }
 

@@ -116,7 +116,8 @@ function summary(w, series) {
     missed > slo.budget ? 'bad' : 'good'),
     tile('Replicas', w.replicas.ready === w.replicas.wanted ? w.replicas.wanted ?? '\u2013'
       : `${w.replicas.ready} / ${w.replicas.wanted}`,
-    `${format.cores(w.cpu_millicores)} and ${format.bytes(w.memory_bytes)} each; ` +
+    `${[format.cores(w.cpu_millicores), ...format.others(w, Object.keys(w.bounds || {})),
+      format.bytes(w.memory_bytes)].join(', ').replace(/, ([^,]*)$/, ' and $1')} each; ` +
       `${w.replicas.min} to ${w.replicas.max}`),
     tile('Used', format.percent(w.cpu_used, 0), `of its CPU, ${format.percent(w.memory_used, 0)} of its memory, ` +
       `at ${format.rate(w.arrivals_per_s)}`),
@@ -131,7 +132,8 @@ function planText(plan) {
   if (!plan || !Object.keys(plan).length) return 'nothing';
   return [plan.replicas !== undefined && `${plan.replicas} replicas`,
     plan.cpu_millicores !== undefined && format.cores(plan.cpu_millicores),
-    plan.memory_bytes !== undefined && format.bytes(plan.memory_bytes)].filter(Boolean).join(', ');
+    plan.memory_bytes !== undefined && format.bytes(plan.memory_bytes), ...format.others(plan)]
+    .filter(Boolean).join(', ');
 }
 
 const UNITS = { us: format.latency, bytes: format.bytes, share: (v) => format.percent(v, 0), cores: (v) =>
