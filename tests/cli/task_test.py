@@ -87,7 +87,7 @@ def odd_tables_are_survived():
         "same": "workload,cpus,time\n" + "".join(
             f"w{i},{c},4\n" for i in range(6) for c in (1, 2, 4)),
         "words": "workload,kind,zone,value\n" + "".join(
-            f"w{i},k{c},z{c % 3},{1e-6 * 10 ** c}\n" for i in range(5) for c in range(9)),
+            f"w{i},k{c},z{c % 3},{1e-6 * 10 ** c}\n" for i in range(4) for c in range(6)),
     }
     with tempfile.TemporaryDirectory() as folder:
         for name, text in tables.items():
