@@ -41,11 +41,14 @@ static bool show_progress(void *ctx, uint32_t done, uint32_t total)
     struct ask *ask = ctx;
     char left[32];
     const double took = since(ask->begin_us);
-    const char *what = done < total / 2 ? "searching" : "living";
+    const uint32_t searches = ask->config.pool.count;
+    const bool living = done > searches;
+    const char *what = living ? "living" : "searching";
     aw_seconds_format(took / done * (total - done), left, sizeof left);
     aw_status_line_draw(&ask->line, done == total, aw_clock_monotonic_us(NULL),
                         "%s: application %" PRIu32 " of %" PRIu32 "  %s left", what,
-                        done < total / 2 ? done : done - total / 2, total / 2, left);
+                        living ? done - searches : done, living ? total - searches : searches,
+                        left);
     if (aw_status_line_row(&ask->line, done, total))
         fprintf(ask->line.out, "%s: %" PRIu32 " of %" PRIu32 " pieces, %s left\n", what, done,
                 total, left);
@@ -86,6 +89,7 @@ static enum aw_err ask_take(struct ask *ask, struct aw_diag *diag)
     config->load_ctx = &ask->loads;
     config->rules = (uint32_t)aw_args_number(args, "rules");
     config->tries = (uint32_t)aw_args_number(args, "tries");
+    config->loads = (uint32_t)aw_args_number(args, "loads");
     config->simulate.seed = aw_args_number(args, "seed");
     config->simulate.thread_count = threads ? (uint32_t)threads : aw_threads_cpu_count();
     enum aw_err err = files_take(ask, diag);
@@ -93,10 +97,11 @@ static enum aw_err ask_take(struct ask *ask, struct aw_diag *diag)
         err ? err
             : aw_appset_pool(aw_args_text(args, "apps"), "--apps", &config->pool, &ask->file, diag);
     err = err ? err : aw_appset_open(&ask->loads, aw_args_text(args, "load"), diag);
-    if (!err && config->pool.count > AW_LIBRARY_APPS_MAX)
+    const uint64_t rows = (uint64_t)config->pool.count * config->loads;
+    if (!err && rows > AW_LIBRARY_APPS_MAX)
         err = aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--apps",
-                         "expected at most %u applications, found %" PRIu32, AW_LIBRARY_APPS_MAX,
-                         config->pool.count);
+                         "expected at most %u applications times loads, found %" PRIu64,
+                         AW_LIBRARY_APPS_MAX, rows);
     if (err)
         return err;
     aw_appset_text(&config->pool, ask->pool, sizeof ask->pool);
@@ -104,9 +109,10 @@ static enum aw_err ask_take(struct ask *ask, struct aw_diag *diag)
     const char *name = slash ? slash + 1 : ask->model;
     snprintf(ask->command, sizeof ask->command,
              "aware pretrain library --apps %s --rules %" PRIu32 " --tries %" PRIu32
-             " --seed %" PRIu64 " --load %s --out models/%.*s",
+             " --loads %" PRIu32 " --seed %" PRIu64 " --load %s --out models/%.*s",
              config->pool.file ? config->pool.file : ask->pool, config->rules, config->tries,
-             config->simulate.seed, ask->loads.shown, (int)(strlen(name) - strlen(ENDING)), name);
+             config->loads, config->simulate.seed, ask->loads.shown,
+             (int)(strlen(name) - strlen(ENDING)), name);
     return AW_OK;
 }
 
@@ -123,7 +129,8 @@ static enum aw_err card_write(const struct ask *ask, struct aw_diag *diag)
     aw_text_add(&text,
                 "# A library of capacity rules\n\n"
                 "%" PRIu32 " rules, each lived for half a day in %" PRIu32
-                " applications (%s; load: %s), and what it took. A workload begins with the rule "
+                " applications under %" PRIu32
+                " loads each (%s; load: %s), and what it took. A workload begins with the rule "
                 "that did best in the applications nearest to it.\n\n"
                 "Made by\n\n    %s\n\nChecksum %016" PRIx64 ".\n\n"
                 "## Where an application is not known\n\n"
@@ -131,8 +138,8 @@ static enum aw_err card_write(const struct ask *ask, struct aw_diag *diag)
                 "Cost is over the best rule of the library for that application, misses priced "
                 "in.\n\n"
                 "| choice | cost | missed | keep the budget |\n|---|--:|--:|--:|\n",
-                ask->library.rules, ask->library.apps, ask->pool, ask->loads.shown, ask->command,
-                ask->library.checksum);
+                ask->library.rules, ask->library.distinct, ask->config.loads, ask->pool,
+                ask->loads.shown, ask->command, ask->library.checksum);
     for (uint32_t i = 0; i < AW_LIBRARY_LEVELS; i++)
         aw_text_add(&text, "| %s | %.2f | %.2f %% | %.0f %% |\n", level_text[i], ask->left[i].cost,
                     PERCENT * ask->left[i].missed, PERCENT * ask->left[i].within_share);
@@ -154,15 +161,15 @@ static json_t *document(const struct ask *ask)
     snprintf(sum, sizeof sum, "%016" PRIx64, ask->library.checksum);
     return json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:f, s:f}", "library", ask->model, "card",
                      ask->card, "command", ask->command, "checksum", sum, "rules",
-                     (int)ask->library.rules, "applications", (int)ask->library.apps, "left_out",
-                     left, "took_s", ask->took_s, "cpu_s", ask->cpu_s);
+                     (int)ask->library.rules, "applications", (int)ask->library.distinct,
+                     "left_out", left, "took_s", ask->took_s, "cpu_s", ask->cpu_s);
 }
 
 static enum aw_err print_text(const struct ask *ask)
 {
     char took[32], cpu[32];
     printf("%s and %s: %" PRIu32 " rules lived in %" PRIu32 " applications, %s (%s of CPU)\n\n",
-           ask->model, ask->card, ask->library.rules, ask->library.apps,
+           ask->model, ask->card, ask->library.rules, ask->library.distinct,
            aw_seconds_format(ask->took_s, took, sizeof took),
            aw_seconds_format(ask->cpu_s, cpu, sizeof cpu));
     printf("Each application left out in turn:\n\n%-18s  %5s  %8s  %s\n", "CHOICE", "COST",
@@ -223,8 +230,9 @@ static const struct aw_option library_options[] = {
               "(default: " AW_APPSET_TRACE " in AWARE_DATA_DIR)"),
     AW_OPTION(FILE, "out", 0, "NAME", NULL, "writes NAME" ENDING " and its card, NAME.md",
               .required = true),
-    AW_NUMBER("rules", 0, "N", "64", 1, AW_LIBRARY_RULES_MAX, "rules of the library"),
+    AW_NUMBER("rules", 0, "N", "128", 1, AW_LIBRARY_RULES_MAX, "rules of the library"),
     AW_NUMBER("tries", 0, "N", "150", 20, 100000, "rules tried in each application"),
+    AW_NUMBER("loads", 0, "N", "2", 1, 8, "loads that each application is lived under"),
     AW_OPTION_SEED("1", "where all chance starts; the same seed gives the same library"),
     AW_FLAG("force", 'f', "replace files that are there"),
     AW_OPTION_THREADS("0", "threads; 0: one per processor. The library does not depend on it"),

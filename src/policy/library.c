@@ -19,7 +19,7 @@ static const double miss_weight[AW_LIBRARY_LEVELS] = {1.5, 4, 16, 16};
 enum aw_err aw_library_alloc(struct aw_library *library, uint32_t rules, uint32_t apps,
                              const struct aw_alloc *alloc)
 {
-    struct aw_library made = {.rules = rules, .apps = apps, .alloc = alloc};
+    struct aw_library made = {.rules = rules, .apps = apps, .distinct = apps, .alloc = alloc};
     made.rule = aw_alloc_new(alloc, rules, sizeof *made.rule);
     made.lived = aw_alloc_new(alloc, (size_t)rules * apps, sizeof *made.lived);
     made.context = aw_alloc_new(alloc, apps, sizeof *made.context);
@@ -69,7 +69,7 @@ static uint32_t nearest(const struct aw_library *library, const float *context, 
 {
     uint32_t count = 0;
     for (uint32_t app = 0; app < library->apps; app++) {
-        if (app == but)
+        if (but != UINT32_MAX && app % library->distinct == but % library->distinct)
             continue;
         const float d = distance(library, context, library->context[app]);
         uint32_t at = count < NEIGHBOURS ? count++ : NEIGHBOURS;

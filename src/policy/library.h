@@ -30,6 +30,7 @@ struct aw_library_lived {
 
 struct aw_library {
     uint32_t rules, apps;
+    uint32_t distinct; /* applications: rows so far apart are one of them under another load */
     struct aw_capacity_rule *rule;                       /* [rules] */
     struct aw_library_lived *lived;                      /* [apps][rules] */
     float (*context)[AW_CONTEXT_DIM];                    /* [apps] */
@@ -66,7 +67,7 @@ struct aw_library_ask {
     struct aw_prices prices;
     double budget;
     uint32_t level; /* below AW_LIBRARY_LEVELS */
-    uint32_t but;   /* this application of the library is not to be known; UINT32_MAX: all are */
+    uint32_t but;   /* this application is not to be known, under no load; UINT32_MAX: all are */
 };
 struct aw_library_choice {
     uint32_t rule;

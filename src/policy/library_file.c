@@ -1,13 +1,17 @@
 /* library_file.c - a library as a safetensors file, sealed. */
 #include "policy/library.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "nn/safetensors.h"
 
-#define KIND    "capacity-library"
-#define UNKNOWN (-1e30f) /* in the file, for NAN, which a sealed file does not hold */
+#define KIND     "capacity-library"
+#define DISTINCT "distinct"
+#define UNKNOWN  (-1e30f) /* in the file, for NAN, which a sealed file does not hold */
 
 enum aw_err aw_library_save(const struct aw_library *library, const char *path,
                             const struct aw_library_note *notes, uint32_t note_count,
@@ -29,7 +33,10 @@ enum aw_err aw_library_save(const struct aw_library *library, const char *path,
     err = err ? err : aw_safetensors_add(writer, "lived", AW_DTYPE_F32, 3, lived, library->lived);
     err = err ? err : aw_safetensors_add(writer, "context", AW_DTYPE_F32, 2, seen, context);
     err = err ? err : aw_safetensors_add(writer, "weight", AW_DTYPE_F32, 1, dim, library->weight);
+    char distinct[16];
+    snprintf(distinct, sizeof distinct, "%" PRIu32, library->distinct);
     err = err ? err : aw_safetensors_add_meta(writer, "kind", KIND);
+    err = err ? err : aw_safetensors_add_meta(writer, DISTINCT, distinct);
     for (uint32_t i = 0; !err && i < note_count; i++)
         err = aw_safetensors_add_meta(writer, notes[i].key, notes[i].value);
     err = err ? err : aw_safetensors_seal(writer);
@@ -57,6 +64,20 @@ static enum aw_err shape_of(const struct aw_safetensors *file, const char *path,
                           AW_LIBRARY_RULES_MAX);
     *ret_apps = (uint32_t)lived.shape[0];
     *ret_rules = (uint32_t)lived.shape[1];
+    return AW_OK;
+}
+
+/* A file that does not say it has every application once. */
+static enum aw_err distinct_of(const struct aw_safetensors *file, const char *path, uint32_t apps,
+                               uint32_t *ret, struct aw_diag *diag)
+{
+    const char *text = aw_safetensors_meta(file, DISTINCT);
+    uint64_t distinct = apps;
+    if (text &&
+        (aw_text_parse_u64(text, &distinct) || distinct < 1 || distinct > apps || apps % distinct))
+        return aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, DISTINCT,
+                          "expected a divisor of %" PRIu32 ", found %.40s", apps, text);
+    *ret = (uint32_t)distinct;
     return AW_OK;
 }
 
@@ -101,6 +122,7 @@ enum aw_err aw_library_open(const char *path, const struct aw_alloc *alloc,
         err = err ? err
                   : aw_safetensors_copy(file, "weight", AW_DTYPE_F32, 1, dim, library.weight, diag);
     }
+    err = err ? err : distinct_of(file, path, apps, &library.distinct, diag);
     err = err ? err : values_check(&library, path, diag);
     aw_safetensors_close(file);
     if (err) {

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/testing.h"
@@ -95,6 +96,24 @@ static void far_from_all_that_is_known_the_careful_one_acts(void **state)
     aw_library_deinit(&library);
 }
 
+/* Row 0 and row APPS / 2 are one application under two loads, alike to the last digit. */
+static void an_application_is_left_out_under_all_its_loads(void **state)
+{
+    (void)state;
+    struct aw_library library;
+    struct aw_library_choice chosen;
+    fill(&library);
+    memcpy(library.context[APPS / 2], library.context[0], sizeof library.context[0]);
+    const struct aw_library_ask ask = {
+        .context = library.context[0], .prices = PRICES, .budget = 0.01, .but = 0};
+    aw_library_choose(&library, &ask, &chosen);
+    assert_true(chosen.distance == 0);
+    library.distinct = APPS / 2;
+    aw_library_choose(&library, &ask, &chosen);
+    assert_true(chosen.distance > 0);
+    aw_library_deinit(&library);
+}
+
 static void what_is_not_known_of_a_workload_is_left_out(void **state)
 {
     (void)state;
@@ -122,11 +141,13 @@ static void a_file_comes_back_the_same_and_damage_is_refused(void **state)
     close(fd);
     fill(&library);
     library.context[3][2] = NAN;
+    library.distinct = APPS / 2;
     aw_library_prepare(&library);
     const struct aw_library_note note = {"command", "a test"};
     assert_ok(aw_library_save(&library, path, &note, 1, NULL));
     assert_ok(aw_library_open(path, NULL, &back, NULL));
     assert_true(back.rules == RULES && back.apps == APPS && back.near == library.near);
+    assert_int_equal(back.distinct, APPS / 2);
     assert_memory_equal(back.rule, library.rule, RULES * sizeof *back.rule);
     assert_memory_equal(back.lived, library.lived, (size_t)APPS * RULES * sizeof *back.lived);
     assert_true(isnan(back.context[3][2]));
@@ -306,6 +327,7 @@ AW_TEST_GROUP("library")
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_nearest_say_what_is_cheapest_within_the_budget),
         cmocka_unit_test(far_from_all_that_is_known_the_careful_one_acts),
+        cmocka_unit_test(an_application_is_left_out_under_all_its_loads),
         cmocka_unit_test(what_is_not_known_of_a_workload_is_left_out),
         cmocka_unit_test(a_file_comes_back_the_same_and_damage_is_refused),
         cmocka_unit_test(after_ten_minutes_there_is_a_policy),

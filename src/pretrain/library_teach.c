@@ -25,10 +25,11 @@
 #define LIVE_SEED      23u
 #define CONTEXT_SEED   31u
 #define WEIGHT_ROUNDS  3u
+#define LOAD_SHIFT     37u /* applications between two whose loads are exchanged */
 
 void aw_library_teach_config_init(struct aw_library_teach_config *config)
 {
-    *config = (struct aw_library_teach_config){.cores = 2, .rules = 64, .tries = 150};
+    *config = (struct aw_library_teach_config){.cores = 2, .rules = 128, .tries = 150, .loads = 2};
     aw_simulate_config_init(&config->simulate);
 }
 
@@ -56,19 +57,22 @@ static void world_deinit(struct world *world)
     aw_load_deinit(&world->load);
 }
 
-static enum aw_err world_init(const struct aw_library_teach_config *config, uint32_t index,
+/* `row`: an application, under its own load first, in later rounds under those of others. */
+static enum aw_err world_init(const struct aw_library_teach_config *config, uint32_t row,
                               const struct aw_alloc *alloc, struct world *ret, struct aw_diag *diag)
 {
     const struct aw_simulate_settings *s = &config->simulate.settings;
     const struct aw_pretrain_pool *pool = &config->pool;
+    const uint32_t index = row % pool->count, round = row / pool->count;
     const uint32_t number = pool->first + index;
+    const uint32_t lender = pool->first + (index + LOAD_SHIFT * round) % pool->count;
     struct aw_app app;
     struct world world = {0};
     if (pool->apps)
         app = pool->apps[number];
     else
         aw_app_generate(pool->seed, number, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT, &app);
-    enum aw_err err = config->load_make(config->load_ctx, number, alloc, &world.load, diag);
+    enum aw_err err = config->load_make(config->load_ctx, lender, alloc, &world.load, diag);
     if (err)
         return err;
     aw_load_scale_cores(&world.load, &app, config->cores);
@@ -285,13 +289,14 @@ struct work {
     struct aw_capacity_rule *found; /* [count] */
     aw_library_teach_progress *progress;
     void *ctx;
-    uint32_t before; /* pieces of earlier rounds */
+    uint32_t before, all; /* pieces of earlier rounds, and of all */
 };
 
 static bool told(void *ctx, uint32_t done, uint32_t total)
 {
     const struct work *work = ctx;
-    return !work->progress || work->progress(work->ctx, work->before + done, 2 * total);
+    (void)total;
+    return !work->progress || work->progress(work->ctx, work->before + done, work->all);
 }
 
 static enum aw_err search_app(void *ctx, uint32_t index, struct aw_diag *diag)
@@ -390,6 +395,7 @@ static bool weigh(const struct aw_library_teach_config *config, struct aw_librar
     struct aw_library_left_out left;
     aw_library_left_out(library, &prices, s->slo_budget, 0, &left);
     double best = left.cost;
+    const uint32_t all = library->distinct + library->apps;
     for (uint32_t i = 0; i < WEIGHT_ROUNDS * AW_CONTEXT_DIM; i++) {
         static const float factor[] = {2, 0.5f, 0.0625f};
         float *weight = &library->weight[i % AW_CONTEXT_DIM];
@@ -404,7 +410,7 @@ static bool weigh(const struct aw_library_teach_config *config, struct aw_librar
             }
         }
         *weight = keep;
-        if (progress && !progress(ctx, 2 * library->apps, 2 * library->apps))
+        if (progress && !progress(ctx, all, all))
             return false;
     }
     return true;
@@ -415,19 +421,21 @@ enum aw_err aw_library_teach(const struct aw_library_teach_config *config,
                              const struct aw_alloc *alloc, struct aw_library *ret,
                              struct aw_diag *diag)
 {
-    const uint32_t count = config->pool.count;
+    const uint32_t count = config->pool.count, rows = count * config->loads;
     struct aw_library library = {0};
     struct work work = {.config = config,
                         .alloc = alloc,
                         .library = &library,
                         .found = aw_alloc_new(alloc, count, sizeof *work.found),
                         .progress = progress,
-                        .ctx = ctx};
+                        .ctx = ctx,
+                        .all = count + rows};
     double *distance = aw_alloc_new(alloc, count, sizeof *distance);
     enum aw_err err = work.found && distance ? AW_OK : AW_ERR_NOMEM;
     err = err ? err
-              : aw_library_alloc(&library, config->rules < count ? config->rules : count, count,
+              : aw_library_alloc(&library, config->rules < count ? config->rules : count, rows,
                                  alloc);
+    library.distinct = count;
     if (err)
         aw_fail(diag, err, "no memory for a library of %u applications", count);
     const uint32_t threads = config->simulate.thread_count;
@@ -436,7 +444,7 @@ enum aw_err aw_library_teach(const struct aw_library_teach_config *config,
     if (!err) {
         spread_out(work.found, count, distance, &library);
         work.before = count;
-        err = aw_parallel_tasks(threads, count, live_app, &work, told, &work, alloc, diag);
+        err = aw_parallel_tasks(threads, rows, live_app, &work, told, &work, alloc, diag);
     }
     if (!err) {
         aw_library_prepare(&library);

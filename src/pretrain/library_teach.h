@@ -4,8 +4,8 @@
  * For every application the best numbers are searched for in the simulated cluster, under a budget
  * that differs from one to the next, so that there are thrifty and careful ones. Of these the
  * farthest apart become the library. Each of them is then lived for half a day in every
- * application, and of every application the context is taken that its first minutes under the
- * default fallback show.
+ * application, under its own load and under those of others, and of every such pair the context is
+ * taken that its first minutes under the default fallback show.
  *
  * Call order: config_init, changes; teach; aw_library_save.
  * Memory:     a simulated cluster for each thread; the library is the caller's.
@@ -31,6 +31,7 @@ struct aw_library_teach_config {
     struct aw_simulate_config simulate; /* bounds, SLO, prices, cluster, seed, threads */
     uint32_t rules;                     /* of the library, at most */
     uint32_t tries;                     /* of the search in each application */
+    uint32_t loads;                     /* that each application is lived under */
 };
 /* Defaults; the pool and its loads are the caller's to fill in. */
 void aw_library_teach_config_init(struct aw_library_teach_config *config);

@@ -51,15 +51,17 @@ static void a_library_is_lived_and_does_not_depend_on_threads(void **state)
     config = config_of(2);
     assert_ok(aw_library_teach(&config, NULL, NULL, NULL, &two, NULL));
     assert_true(calls >= 2 * APPS);
-    assert_true(one.rules == 4 && one.apps == APPS);
+    assert_true(one.rules == 4 && one.apps == 2 * APPS && one.distinct == APPS);
     assert_true(one.checksum == two.checksum);
-    assert_memory_equal(one.lived, two.lived, sizeof *one.lived * APPS * 4);
-    for (uint32_t i = 0; i < APPS * 4; i++) {
+    assert_memory_equal(one.lived, two.lived, sizeof *one.lived * one.apps * 4);
+    for (uint32_t i = 0; i < one.apps * 4; i++) {
         assert_true(one.lived[i].cores > 0 && one.lived[i].gib > 0);
         assert_true(one.lived[i].missed >= 0 && one.lived[i].missed <= 1);
     }
-    for (uint32_t app = 0; app < APPS; app++) /* everybody was served within minutes */
+    for (uint32_t app = 0; app < one.apps; app++) /* everybody was served within minutes */
         assert_false(isnan(one.context[app][AW_CONTEXT_REQUEST_CPU]));
+    /* another load shows in the context of the same application */
+    assert_memory_not_equal(one.context[0], one.context[APPS], sizeof one.context[0]);
     /* the rules of a library are others; the most careful choice misses no more */
     assert_memory_not_equal(&one.rule[0], &one.rule[1], sizeof one.rule[0]);
     struct aw_library_left_out plain, careful;
