@@ -216,6 +216,11 @@ class ParallelEnv(BaseParallelEnv):
         return flat
 
     @property
+    def num_live(self):
+        """How many act in the next step: len(agents), without making the list."""
+        return int(self._live.sum())
+
+    @property
     def agents(self):
         """Who acts in the next step."""
         if self._agents is None:
