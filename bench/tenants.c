@@ -2,7 +2,10 @@
  * tenants.c - `aware-bench tenants`: ten thousand agents on one contended cluster, and how long 110
  * take to learn from nothing. Time is that of the thread.
  */
+#include <aware/parallel.h>
+
 #include <math.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "bench/bench.h"
@@ -121,6 +124,52 @@ static enum aw_err measure_learning(struct aw__bench *bench, struct aw_diag *dia
     return err;
 }
 
+/* The environment of many agents as others drive it, under random choices: the most that changes in
+ * a step. */
+static enum aw_err measure_contract(struct aw__bench *bench, uint32_t agents, struct aw_diag *diag)
+{
+    char pair[32];
+    const char *const pairs[] = {pair};
+    struct aw_parallel env = {0};
+    struct aw_parallel_rows rows;
+    struct aw_rng rng;
+    snprintf(pair, sizeof pair, "agents=%u", agents);
+    enum aw_err err = aw_parallel_make("tenants-v0", pairs, 1, NULL, &env, diag);
+    if (err)
+        return err;
+    const size_t n = agents, choices = env.spec->action.n;
+    rows.obs = aw_alloc_new(NULL, n * env.spec->observation.dim, sizeof(float));
+    rows.context = aw_alloc_new(NULL, n * env.spec->context.dim, sizeof(float));
+    rows.reward = aw_alloc_new(NULL, n, sizeof(float));
+    rows.allowed = aw_alloc_new(NULL, n * choices, 1);
+    rows.flags = aw_alloc_new(NULL, n, 1);
+    float *action = aw_alloc_new(NULL, n, sizeof *action);
+    if (!rows.obs || !rows.context || !rows.reward || !rows.allowed || !rows.flags || !action)
+        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u agents", agents);
+    err = err ? err : env.ops->reset(env.self, 1, &rows);
+    double best = INFINITY;
+    aw_rng_init(&rng, 1, 0);
+    for (uint32_t k = 0; !err && k < ROUNDS; k++) {
+        for (uint32_t i = 0; i < agents; i++)
+            action[i] = (float)aw_rng_below(&rng, (uint32_t)choices);
+        const double from = aw_clock_thread_cpu_s();
+        err = env.ops->step(env.self, action, &rows);
+        best = fmin(best, aw_clock_thread_cpu_s() - from);
+    }
+    if (!err)
+        aw__bench_add(bench, "agent-steps/s", "tenants-v0 in C, random choices of %u agents",
+                      agents)
+            ->value = agents / best;
+    aw_alloc_free(NULL, action);
+    aw_alloc_free(NULL, rows.flags);
+    aw_alloc_free(NULL, rows.allowed);
+    aw_alloc_free(NULL, rows.reward);
+    aw_alloc_free(NULL, rows.context);
+    aw_alloc_free(NULL, rows.obs);
+    aw_parallel_free(&env);
+    return err;
+}
+
 /* The arbiter over as many workloads on a cluster that is half of what they ask for. */
 static enum aw_err measure_arbiter(struct aw__bench *bench, struct aw_diag *diag)
 {
@@ -171,5 +220,8 @@ enum aw_err aw__bench_tenants(struct aw__bench *bench, struct aw_diag *diag)
     aw_alloc_counting_init(&counting);
     enum aw_err err = measure_steps(bench, &counting.alloc, &counting, diag);
     err = err ? err : measure_learning(bench, diag);
+    err = err ? err : measure_contract(bench, 12, diag);
+    err = err ? err : measure_contract(bench, 1000, diag);
+    err = err ? err : measure_contract(bench, AGENTS, diag);
     return err ? err : measure_arbiter(bench, diag);
 }

@@ -16,7 +16,10 @@ import importlib.util
 import sys
 import time
 
-from . import Error, check_env, check_vec_env, describe, list_envs, make, make_vec, serve
+import numpy
+
+from . import Error, check_env, check_parallel_env, check_vec_env, describe, list_envs
+from . import list_parallel_envs, make, make_vec, parallel_env, serve
 
 
 def arguments():
@@ -46,22 +49,42 @@ def settings(pairs):
 
 
 def show_list(options):
-    environments = list_envs(options.address)
+    environments = {**list_envs(options.address), **list_parallel_envs(options.address)}
     width = max(map(len, environments), default=0)
     for name, summary in environments.items():
         print(f"{name:<{width}}  {summary}")
 
 
+def many(options):
+    """Whether it is an environment of many agents."""
+    try:
+        return options.name in list_parallel_envs(options.address)
+    except Error:  # a server that has none
+        return False
+
+
 def show_description(options):
-    print(describe(options.name, options.address, **settings(options.set)), end="")
-
-
-def check(options):
     keywords = settings(options.set)
+    if many(options):
+        with parallel_env(options.name, options.address, **keywords) as env:
+            print(env.description, end="")
+    else:
+        print(describe(options.name, options.address, **keywords), end="")
+
+
+def findings_of(options):
+    keywords = settings(options.set)
+    if many(options):
+        with parallel_env(options.name, options.address, **keywords) as env:
+            return check_parallel_env(env)
     with make(options.name, options.address, **keywords) as env:
         findings = check_env(env)
     with make_vec(options.name, 4, options.address, **keywords) as envs:
-        findings += check_vec_env(envs)
+        return findings + check_vec_env(envs)
+
+
+def check(options):
+    findings = findings_of(options)
     for finding in findings:
         print(f"{finding.rule}: {finding.text}")
     if not findings:
@@ -69,8 +92,34 @@ def check(options):
     return 1 if findings else 0
 
 
+def bench_many(options):
+    """Steps of all agents a second, in flat arrays and with dictionaries."""
+    with parallel_env(options.name, options.address, **settings(options.set)) as env:
+        count = len(env.possible_agents)
+        actions = numpy.stack([[space.sample() for space in env.action_spaces.values()]
+                               for _ in range(16)])
+        for way in ("flat arrays", "dictionaries"):
+            steps, cpu, began = 0, time.process_time(), time.perf_counter()
+            env.reset_flat(0)
+            while time.perf_counter() - began < options.seconds:
+                if way == "flat arrays":
+                    env.step_flat(actions[steps % 16])
+                else:
+                    env.step(dict(zip(env.possible_agents, actions[steps % 16])))
+                steps += 1
+                if not env.num_live:
+                    env.reset_flat(steps)
+            seconds = time.perf_counter() - began
+            print(f"{options.name}, {way}: {steps / seconds:.0f} steps/s of {count} agents, "
+                  f"{count * steps / seconds:.0f} agent steps/s, "
+                  f"{1e6 * (time.process_time() - cpu) / steps:.0f} us of CPU a step here")
+
+
 def bench(options):
     """Steps a second, with actions drawn beforehand: what is measured is the way there and back."""
+    if many(options):
+        bench_many(options)
+        return
     keywords = settings(options.set)
     if options.envs == 1:
         env = make(options.name, options.address, **keywords)

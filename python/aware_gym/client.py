@@ -66,9 +66,9 @@ class Connection:
             credentials = grpc.ssl_channel_credentials(roots)
             self.channel = grpc.secure_channel(self.address, credentials, OPTIONS)
 
-    def call(self, method, request, response_type):
+    def call(self, method, request, response_type, service=SERVICE):
         """One question, one answer."""
-        ask = self.channel.unary_unary(SERVICE + method,
+        ask = self.channel.unary_unary(service + method,
                                        request_serializer=type(request).SerializeToString,
                                        response_deserializer=response_type.FromString)
         try:
@@ -108,32 +108,22 @@ def text_of(options):
             for key, value in (options or {}).items()}
 
 
-class Session:
-    """Copies of one environment on a stream: each request is answered before the next is made.
+class Stream:
+    """A stream on which each request is answered before the next is made.
 
-    Arrays are numpy's, with a row for each copy; what comes back is the caller's to keep.
     Belongs to one thread, and to one process: after a fork, make another in the child.
     """
 
-    def __init__(self, connection, name, options=None, count=1):
+    def __init__(self, connection, path, request_type, response_type):
         self._where = connection.address
         self._pid = os.getpid()
         self._next_id = 0
         self._requests = queue.SimpleQueue()
         open_stream = connection.channel.stream_stream(
-            SERVICE + "Stream", request_serializer=wire.StreamRequest.SerializeToString,
-            response_deserializer=wire.StreamResponse.FromString)
+            path, request_serializer=request_type.SerializeToString,
+            response_deserializer=response_type.FromString)
         # The iterator ends at the None that close puts.
         self._responses = open_stream(iter(self._requests.get, None), metadata=connection.metadata)
-        try:
-            request = wire.StreamRequest()
-            request.init.name, request.init.count = name, count
-            request.init.options.update(text_of(options))
-            made = self._ask(request).init
-        except BaseException:
-            self.close()
-            raise
-        self.count, self.obs_dim, self.act_dim = made.count, made.observation_dim, made.action_dim
 
     def _ask(self, request):
         if self._responses is None:
@@ -165,6 +155,32 @@ class Session:
             raise Error(grpc.StatusCode.INTERNAL,
                         f"the server at {self._where} answered what is no array: {error}") from None
 
+    def close(self):
+        """Ends the stream, and with it what it has made. A second time is nothing."""
+        if self._responses is not None and os.getpid() == self._pid:
+            self._requests.put(None)
+            self._responses.cancel()
+        self._responses = None
+
+
+class Session(Stream):
+    """Copies of one environment on a stream.
+
+    Arrays are numpy's, with a row for each copy; what comes back is the caller's to keep.
+    """
+
+    def __init__(self, connection, name, options=None, count=1):
+        super().__init__(connection, SERVICE + "Stream", wire.StreamRequest, wire.StreamResponse)
+        try:
+            request = wire.StreamRequest()
+            request.init.name, request.init.count = name, count
+            request.init.options.update(text_of(options))
+            made = self._ask(request).init
+        except BaseException:
+            self.close()
+            raise
+        self.count, self.obs_dim, self.act_dim = made.count, made.observation_dim, made.action_dim
+
     def _fallback(self, response, count):
         if not response.fallback_action:
             return None
@@ -195,10 +211,3 @@ class Session:
         return (self._rows(step.observation, self.count, self.obs_dim),
                 self._rows(step.reward, self.count, 1)[:, 0], step.terminated, step.truncated,
                 final, self._fallback(step, self.count))
-
-    def close(self):
-        """Ends the stream, and with it the copies. A second time is nothing."""
-        if self._responses is not None and os.getpid() == self._pid:
-            self._requests.put(None)
-            self._responses.cancel()
-        self._responses = None

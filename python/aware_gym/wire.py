@@ -1,4 +1,4 @@
-"""wire.py - the messages of environment.proto with arrays as bytes.
+"""wire.py - the messages of environment.proto and parallel.proto with arrays as bytes.
 
 On the wire, packed floats are their little-endian bytes behind a length: exactly what a `bytes`
 field is. So the same messages are declared once more with `bytes` where the protocol has
@@ -9,21 +9,20 @@ us instead of 400.
 import numpy
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from . import environment_pb2
+from . import environment_pb2, parallel_pb2
 
 FLOATS = numpy.dtype("<f4")
 
 
-def _declare():
+def _declare(pool, module):
     """{name: class} of the top messages."""
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto()
-    environment_pb2.DESCRIPTOR.CopyToProto(file)
+    module.DESCRIPTOR.CopyToProto(file)
     for message in file.message_type:
         for one in message.field:
             if one.type == field.TYPE_FLOAT and one.label == field.LABEL_REPEATED:
                 one.type, one.label = field.TYPE_BYTES, field.LABEL_OPTIONAL
-    pool = descriptor_pool.DescriptorPool()  # its own: the names are those of the protocol
     pool.Add(file)
     if hasattr(message_factory, "GetMessageClass"):  # since protobuf 4.22
         make = message_factory.GetMessageClass
@@ -33,8 +32,10 @@ def _declare():
             for message in file.message_type}
 
 
-_classes = _declare()
+_pool = descriptor_pool.DescriptorPool()  # its own: the names are those of the protocol
+_classes = {**_declare(_pool, environment_pb2), **_declare(_pool, parallel_pb2)}
 StreamRequest, StreamResponse = _classes["StreamRequest"], _classes["StreamResponse"]
+ParallelRequest, ParallelResponse = _classes["ParallelRequest"], _classes["ParallelResponse"]
 
 
 def to_bytes(array):

@@ -4,13 +4,14 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "cli/env_many.h"
 #include "env/check.h"
 #include "frame/json.h"
 #include "frame/layout.h"
 #include "frame/verbs.h"
 #include "rpc/remote.h"
 
-static const char *space_text(const struct aw_space *space, char *buf, size_t size)
+const char *aw_env_space_text(const struct aw_space *space, char *buf, size_t size)
 {
     if (space->kind == AW_SPACE_DISCRETE)
         snprintf(buf, size, "discrete(%u)", space->n);
@@ -19,7 +20,7 @@ static const char *space_text(const struct aw_space *space, char *buf, size_t si
     return buf;
 }
 
-static json_t *space_json(const struct aw_space *space)
+json_t *aw_env_space_json(const struct aw_space *space)
 {
     bool discrete = space->kind == AW_SPACE_DISCRETE;
     json_t *object = json_object(), *axes = json_array();
@@ -46,8 +47,8 @@ static json_t *spec_json(const struct aw_env_spec *spec)
     json_t *object = json_object();
     json_object_set_new(object, "name", json_string(spec->name));
     json_object_set_new(object, "summary", json_string(spec->summary));
-    json_object_set_new(object, "observation", space_json(&spec->observation));
-    json_object_set_new(object, "action", space_json(&spec->action));
+    json_object_set_new(object, "observation", aw_env_space_json(&spec->observation));
+    json_object_set_new(object, "action", aw_env_space_json(&spec->action));
     json_object_set_new(object, "episode_steps_max", json_integer(spec->episode_steps_max));
     json_object_set_new(object, "reward_low", aw_json_real((double)spec->reward_low));
     json_object_set_new(object, "reward_high", aw_json_real((double)spec->reward_high));
@@ -66,6 +67,7 @@ static enum aw_err list_run(const struct aw_call *run, struct aw_diag *diag)
         json_t *list = json_array();
         for (; *factory; factory++)
             json_array_append_new(list, spec_json((*factory)->spec));
+        aw_env_many_list_json(list);
         return aw_json_print(list, diag);
     }
     struct aw_table table;
@@ -73,14 +75,15 @@ static enum aw_err list_run(const struct aw_call *run, struct aw_diag *diag)
     for (; *factory; factory++) {
         const struct aw_env_spec *spec = (*factory)->spec;
         aw_table_add(&table, "%s", spec->name);
-        aw_table_add(&table, "%s", space_text(&spec->observation, text, sizeof text));
-        aw_table_add(&table, "%s", space_text(&spec->action, text, sizeof text));
+        aw_table_add(&table, "%s", aw_env_space_text(&spec->observation, text, sizeof text));
+        aw_table_add(&table, "%s", aw_env_space_text(&spec->action, text, sizeof text));
         if (spec->episode_steps_max)
             aw_table_add(&table, "%u", spec->episode_steps_max);
         else
             aw_table_add(&table, "-");
         aw_table_add(&table, "%s", spec->summary);
     }
+    aw_env_many_list(&table);
     return aw_table_print(&table, stdout, run->color_out, diag);
 }
 
@@ -91,7 +94,8 @@ static const struct aw_example list_examples[] = {
 const struct aw_verb aw_verb_env_list = {
     .name = "env list",
     .summary = "List the built-in environments",
-    .text = "STEPS is how many steps an episode may last before it is cut off; - means for ever.",
+    .text = "STEPS is how many steps an episode may last before it is cut off; - means for ever. "
+            "Those with agents are of many that act at once (docs/mechanisms/parallel.md).",
     .examples = list_examples,
     .json = true,
     .run = list_run,
@@ -99,7 +103,7 @@ const struct aw_verb aw_verb_env_list = {
 
 /* ---- describe ---- */
 
-static enum aw_err space_print(const struct aw_space *space, const char *what, bool color,
+enum aw_err aw_env_space_print(const struct aw_space *space, const char *what, bool color,
                                struct aw_diag *diag)
 {
     static const char *const box[] = {">INDEX", "NAME", "UNIT", ">LOW", ">HIGH", NULL};
@@ -107,7 +111,7 @@ static enum aw_err space_print(const struct aw_space *space, const char *what, b
     char low[32], high[32], text[64];
     struct aw_table table;
     bool is_box = space->kind == AW_SPACE_BOX;
-    printf("\n%s: %s\n", what, space_text(space, text, sizeof text));
+    printf("\n%s: %s\n", what, aw_env_space_text(space, text, sizeof text));
     aw_table_init(&table, is_box ? box : discrete);
     for (uint32_t i = 0; i < (is_box ? space->dim : space->n); i++) {
         const struct aw_space_axis *axis = &space->axes[i];
@@ -166,6 +170,8 @@ static enum aw_err describe_run(const struct aw_call *run, struct aw_diag *diag)
 {
     const struct aw_env_factory *factory = NULL;
     char low[32], high[32];
+    if (aw_env_many_has(run->args->positional[0]))
+        return aw_env_many_describe(run, diag);
     enum aw_err err = aw_env_find(run->args->positional[0], &factory, diag);
     if (err)
         return err;
@@ -185,8 +191,8 @@ static enum aw_err describe_run(const struct aw_call *run, struct aw_diag *diag)
         printf("Solved:   at a mean episode return of %s\n",
                aw_figure_format((double)spec->solved_return, low, sizeof low));
     if ((err = fallback_print(factory, diag)) ||
-        (err = space_print(&spec->observation, "Observation", run->color_out, diag)) ||
-        (err = space_print(&spec->action, "Action", run->color_out, diag)))
+        (err = aw_env_space_print(&spec->observation, "Observation", run->color_out, diag)) ||
+        (err = aw_env_space_print(&spec->action, "Action", run->color_out, diag)))
         return err;
     return options_print(factory, run->color_out, diag);
 }
@@ -259,6 +265,8 @@ static enum aw_err check_run(const struct aw_call *run, struct aw_diag *diag)
     const char *name = run->args->positional[0];
     struct aw_env env = {0};
     uint32_t count = 0, error_count = 0;
+    if (aw_env_many_has(name))
+        return aw_env_many_check(run, diag);
     enum aw_err err = aw_env_make(name, &env, diag);
     if (err)
         return err;
@@ -282,6 +290,7 @@ static const struct aw_option check_options[] = {
 };
 static const struct aw_example check_examples[] = {
     {"aware env check cartpole-v1", "exit status 1 when it finds an error"},
+    {"aware env check tenants-v0", "the same for an environment of many agents"},
     {NULL, NULL},
 };
 const struct aw_verb aw_verb_env_check = {

@@ -3,9 +3,11 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "cli/env_many.h"
 #include "frame/stop.h"
 #include "frame/verbs.h"
 #include "rpc/env_service.h"
+#include "rpc/parallel_service.h"
 #include "rpc/server.h"
 
 /* One line on stdout when it can be reached, so that a script that asked for port 0 knows where. */
@@ -30,7 +32,9 @@ static enum aw_err serve_run(const struct aw_call *run, struct aw_diag *diag)
     char token[AW_TOKEN_MAX] = "";
     const struct aw_args *args = run->args;
     const char *token_path = aw_args_text(args, "token-file");
+    const char *only = args->positional[0];
     struct aw_env_service *service = NULL;
+    struct aw_parallel_service *many = NULL;
     struct aw_rpc_server *server = NULL;
     struct aw_rpc_config config = {
         .listen = aw_args_text(args, "listen"),
@@ -49,17 +53,28 @@ static enum aw_err serve_run(const struct aw_call *run, struct aw_diag *diag)
         config.token = token;
     }
     aw_stop_hold(&held); /* from before the threads of the server are made */
-    if ((err = aw_env_service_new(&service, args->positional[0], diag)))
-        goto out;
-    const struct aw_rpc_service *services[] = {aw_env_service_service(service)};
-    if ((err = aw_rpc_server_open(&server, &config, services, 1, diag)))
+    const bool only_many = only && aw_env_many_has(only);
+    const struct aw_rpc_service *services[2];
+    uint32_t count = 0;
+    if (!only_many) {
+        if ((err = aw_env_service_new(&service, only, diag)))
+            goto out;
+        services[count++] = aw_env_service_service(service);
+    }
+    if (!only || only_many) {
+        if ((err = aw_parallel_service_new(&many, diag)))
+            goto out;
+        services[count++] = aw_parallel_service_service(many);
+    }
+    if ((err = aw_rpc_server_open(&server, &config, services, count, diag)))
         goto out;
     announce(run, server, config.listen);
     aw_log_info(run->log, "serving environments", AW_LOG_STR("listen", config.listen),
                 AW_LOG_INT("port", aw_rpc_server_port(server)));
     (void)aw_stop_wait();
     aw_rpc_server_stats(server, &calls);
-    aw_env_service_stats(service, &served);
+    if (service)
+        aw_env_service_stats(service, &served);
     aw_log_info(run->log, "stopping", AW_LOG_INT("calls", (int64_t)calls.calls),
                 AW_LOG_INT("refused", (int64_t)calls.refused),
                 AW_LOG_INT("steps", (int64_t)served.steps),
@@ -67,6 +82,7 @@ static enum aw_err serve_run(const struct aw_call *run, struct aw_diag *diag)
 out:
     aw_rpc_server_close(server);
     aw_env_service_free(service);
+    aw_parallel_service_free(many);
     aw_stop_release(&held);
     explicit_bzero(token, sizeof token);
     return err;
@@ -100,7 +116,8 @@ const struct aw_verb aw_verb_env_serve = {
     .name = "env serve",
     .summary = "Serve environments over gRPC to learners in any language",
     .text =
-        "Serves aware.v1.Environment (proto/aware/v1/environment.proto), health and reflection. "
+        "Serves aware.v1.Environment (proto/aware/v1/environment.proto), "
+        "aware.v1.ParallelEnvironment of many agents (parallel.proto), health and reflection. "
         "Prints its address when it can be reached, and serves until it is interrupted. "
         "docs/mechanisms/rpc.md tells the protocol; limits are those of one trusted user: at most "
         "256 sessions and 16384 environments at once.\n\n"

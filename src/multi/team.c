@@ -156,8 +156,8 @@ static void mask_of(struct aw_team *t, uint32_t i)
         return;
     mask[1] = w->wanted[i] >= AW_MULTI_CONTAINERS_MAX ? FORBIDDEN : 0;
     mask[2] = w->wanted[i] == 0 ? FORBIDDEN : 0;
-    mask[3] = w->shares[i] >= AW_MULTI_SHARES_MAX ? FORBIDDEN : 0;
-    mask[4] = w->shares[i] <= AW_MULTI_SHARES_MIN ? FORBIDDEN : 0;
+    mask[3] = w->wanted[i] == 0 || w->shares[i] >= AW_MULTI_SHARES_MAX ? FORBIDDEN : 0;
+    mask[4] = w->wanted[i] == 0 || w->shares[i] <= AW_MULTI_SHARES_MIN ? FORBIDDEN : 0;
 }
 
 void aw_team_observe(struct aw_team *t)

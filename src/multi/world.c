@@ -15,28 +15,9 @@ const struct aw_multi_function aw_multi_functions[AW_MULTI_FUNCTIONS] = {
     {"Graph-BFT", 0.250f, 0.010f, 6, 256},        {"Graph-MST", 0.300f, 0.010f, 6, 256},
 };
 
-static const char *const load_names[] = {"bursts", "independent", NULL};
+const char *const aw_multi_load_names[] = {"bursts", "independent", NULL};
 #define AW_CONF_OF struct aw_multi_settings
-const struct aw_conf_field aw_multi_fields[] = {
-    AW_CONF_NUMBER(agents, "12", 1, AW_MULTI_AGENTS_MAX, "Functions to begin with."),
-    AW_CONF_NUMBER(agents_max, "0", 0, AW_MULTI_AGENTS_MAX, "Functions at most; 0: as many."),
-    AW_CONF_NUMBER(agents_per_node, "3", 0.1, 1000,
-                   "Functions per node: nodes grow with the functions, as in section 4.8.4."),
-    AW_CONF_NUMBER(node_cores, "8", 1, 1024, "Cores of a node, as the paper's virtual machines."),
-    AW_CONF_NUMBER(node_memory_gib, "16", 1, 4096, "Memory of a node, likewise."),
-    AW_CONF_NUMBER(node_gb_per_s, "20", 1, 1000, "Memory bandwidth of a node in GB/s."),
-    AW_CONF_NUMBER(offered, "0.55", 0.01, 2,
-                   "CPU that all requests need on average, as a share of all cores."),
-    AW_CONF_NUMBER(step_s, "10", 1, 3600, "Seconds of a step."),
-    AW_CONF_NUMBER(cold_s, "2", 0, 60, "Seconds until a new container serves."),
-    AW_CONF_NUMBER(timeout_s, "30", 1, 3600, "Seconds that a client waits."),
-    AW_CONF_NUMBER(slo_factor, "1.15", 1, 10, "SLO over the p99 alone (section 4.4)."),
-    AW_CONF_NUMBER(burst, "0.5", 0, 2, "Deviation of the logarithm of a load."),
-    AW_CONF_ONE_OF(load, "bursts", load_names,
-                   "bursts: a load changes in steps that hang together; independent: drawn anew in "
-                   "every step, as the paper has it."),
-    {0},
-};
+const struct aw_conf_field aw_multi_fields[] = {AW_MULTI_FIELDS(), {0}};
 #undef AW_CONF_OF
 
 #define TAIL_CPU       1.25f /* p99 over mean of the CPU time of a request */
@@ -45,8 +26,11 @@ const struct aw_conf_field aw_multi_fields[] = {
 #define CV_FACTOR      0.75f /* (1 + c^2) / 2 of service times, on waiting for a container */
 #define BANDWIDTH_FREE 0.6f  /* share of a node's bandwidth up to which nobody is slowed */
 #define ROUNDS         4u    /* of the fixed point; it starts where the step before ended */
-#define PROBES         64u   /* nodes that a container is tried on, ... */
-#define CHOICES        8u    /* ... and those with room that it chooses from */
+#define PROBES         200u  /* nodes that a container is tried on, ... */
+/* ... and those with room that it chooses from: what the scheduler of Kubernetes scores at least
+ * (minFeasibleNodesToFind). With eight, functions of a large cluster meet on the same few nodes. */
+#define CHOICES    100u
+#define NEIGHBOURS 8u /* nodes that are tried in their order; more are tried far apart */
 
 /* --- functions -------------------------------------------------------------------------------- */
 
@@ -234,11 +218,8 @@ static void rescale(struct aw_multi_world *w)
         w->node_count = nodes < w->node_max ? nodes : w->node_max;
 }
 
-uint32_t aw_multi_add(struct aw_multi_world *w, uint32_t kind, bool scaled)
+static uint32_t add_at(struct aw_multi_world *w, uint32_t i, uint32_t kind, bool scaled)
 {
-    uint32_t i = 0;
-    while (i < w->count && w->here[i])
-        i++;
     AW_ASSERT(i < w->settings.agents_max);
     w->count += i == w->count;
     w->live++;
@@ -246,6 +227,19 @@ uint32_t aw_multi_add(struct aw_multi_world *w, uint32_t kind, bool scaled)
     if (scaled)
         rescale(w);
     return i;
+}
+
+uint32_t aw_multi_add(struct aw_multi_world *w, uint32_t kind, bool scaled)
+{
+    uint32_t i = 0;
+    while (i < w->count && w->here[i])
+        i++;
+    return add_at(w, i, kind, scaled);
+}
+
+uint32_t aw_multi_append(struct aw_multi_world *w, uint32_t kind, bool scaled)
+{
+    return add_at(w, w->count, kind, scaled);
 }
 
 static void take_off(struct aw_multi_world *w, uint32_t i)
@@ -294,15 +288,27 @@ static void draw_loads(struct aw_multi_world *w)
     }
 }
 
-/* Of the first few that have room, from a home node by hash on, the one with the fewest containers:
- * balanced, whatever the number of nodes. */
+static uint32_t common_divisor(uint32_t a, uint32_t b)
+{
+    while (b) {
+        const uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Of the first CHOICES that have room, from a home node by hash on, the one with the fewest
+ * containers: all of them in a cluster of that size, so that it is balanced whatever the number. */
 static uint32_t find_node(const struct aw_multi_world *w, uint32_t i, float memory_mib)
 {
     const uint32_t nodes = w->node_count;
     const float room = (float)w->settings.node_memory_gib * 1024;
     const uint64_t hash = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
     /* far apart where there are many: neighbours in the list would be a cluster of their own */
-    const uint32_t stride = nodes > 2 * CHOICES ? 1 + (uint32_t)(hash % (nodes - 1)) : 1;
+    uint32_t stride = nodes > NEIGHBOURS ? 1 + (uint32_t)(hash % (nodes - 1)) : 1;
+    while (common_divisor(stride, nodes) != 1) /* else it comes round too early */
+        stride++;
     uint32_t at = (uint32_t)(hash >> 32) % nodes, best = AW_MULTI_NOWHERE, found = 0;
     for (uint32_t probe = 0; probe < PROBES && probe < nodes && found < CHOICES; probe++) {
         if (w->node_memory[at] + memory_mib <= room) {

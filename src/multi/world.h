@@ -64,7 +64,35 @@ struct aw_multi_settings {
     double burst;      /* how much load varies: deviation of its logarithm */
     uint32_t load;     /* enum aw_multi_load */
 };
+extern const char *const aw_multi_load_names[];
 extern const struct aw_conf_field aw_multi_fields[];
+/* clang-format off */
+/* Rows of a table of settings; `in` is where they lie in AW_CONF_OF: nothing, or `member.`. */
+#define AW_MULTI_FIELDS(in)                                                                      \
+    AW_CONF_NUMBER_AS("agents", in agents, "12", 1, AW_MULTI_AGENTS_MAX,                         \
+        "Functions to begin with."),                                                             \
+    AW_CONF_NUMBER_AS("agents_max", in agents_max, "0", 0, AW_MULTI_AGENTS_MAX,                  \
+        "Functions at most; 0: as many."),                                                       \
+    AW_CONF_NUMBER_AS("agents_per_node", in agents_per_node, "3", 0.1, 1000,                     \
+        "Functions per node: nodes grow with the functions, as in section 4.8.4."),              \
+    AW_CONF_NUMBER_AS("node_cores", in node_cores, "8", 1, 1024,                                 \
+        "Cores of a node, as the paper's virtual machines."),                                    \
+    AW_CONF_NUMBER_AS("node_memory_gib", in node_memory_gib, "16", 1, 4096,                      \
+        "Memory of a node, likewise."),                                                          \
+    AW_CONF_NUMBER_AS("node_gb_per_s", in node_gb_per_s, "20", 1, 1000,                          \
+        "Memory bandwidth of a node in GB/s."),                                                  \
+    AW_CONF_NUMBER_AS("offered", in offered, "0.55", 0.01, 2,                                    \
+        "CPU that all requests need on average, as a share of all cores."),                      \
+    AW_CONF_NUMBER_AS("step_s", in step_s, "10", 1, 3600, "Seconds of a step."),                 \
+    AW_CONF_NUMBER_AS("cold_s", in cold_s, "2", 0, 60, "Seconds until a new container serves."), \
+    AW_CONF_NUMBER_AS("timeout_s", in timeout_s, "30", 1, 3600, "Seconds that a client waits."), \
+    AW_CONF_NUMBER_AS("slo_factor", in slo_factor, "1.15", 1, 10,                                \
+        "SLO over the p99 alone (section 4.4)."),                                                \
+    AW_CONF_NUMBER_AS("burst", in burst, "0.5", 0, 2, "Deviation of the logarithm of a load."),  \
+    {"load", AW_CONF_CHOICE, offsetof(AW_CONF_OF, in load), "bursts", 0, 0, aw_multi_load_names, \
+        "bursts: a load changes in steps that hang together; independent: drawn anew in every "  \
+        "step, as the paper has it.", 0}
+/* clang-format on */
 
 /* [agents_max] each. What a step found is of the last step. */
 struct aw_multi_world {
@@ -120,6 +148,8 @@ void aw_multi_reset(struct aw_multi_world *world, uint64_t seed);
 void aw_multi_reset_alone(struct aw_multi_world *world, uint64_t seed, uint32_t agent);
 /* A function comes, with nodes in proportion where `scaled`. Returns its index. */
 uint32_t aw_multi_add(struct aw_multi_world *world, uint32_t kind, bool scaled);
+/* The same in a slot that nobody has had since the reset. */
+uint32_t aw_multi_append(struct aw_multi_world *world, uint32_t kind, bool scaled);
 void aw_multi_remove(struct aw_multi_world *world, uint32_t agent, bool scaled);
 /* Its load from now on, as a factor of what it was. */
 void aw_multi_surge(struct aw_multi_world *world, uint32_t agent, double factor);

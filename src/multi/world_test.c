@@ -164,6 +164,41 @@ static void ten_times_as_many_on_ten_times_the_nodes_is_the_same(void **state)
     assert_true(fabs(missed[0] - missed[1]) < 0.05);
 }
 
+/* Deviation of what is runnable over the nodes of one cluster, per core; mean of some worlds. */
+static double unevenness(uint32_t agents, uint32_t worlds)
+{
+    struct aw_multi_world w;
+    double sum = 0;
+    make(&w, agents, 0.55, NULL);
+    for (uint32_t k = 0; k < worlds; k++) {
+        aw_multi_reset(&w, k);
+        for (uint32_t step = 0; step < 5; step++)
+            aw_multi_step(&w);
+        double mean = 0, square = 0;
+        for (uint32_t m = 0; m < w.node_count; m++) {
+            const double run = (double)w.node_run[m] / w.settings.node_cores;
+            mean += run / w.node_count;
+            square += run * run / w.node_count;
+        }
+        sum += sqrt(fmax(0, square - mean * mean)) / worlds;
+    }
+    aw_multi_deinit(&w);
+    return sum;
+}
+
+/* Placement that chooses from eight nodes, or that tries them in the order of the list, puts
+ * functions of the same appetite together: 0.19 to 0.26 were found of large clusters, 0.05 of a
+ * small one, where every function is on every node. */
+static void a_large_cluster_is_evenly_placed(void **state)
+{
+    (void)state;
+    const double found[] = {unevenness(24, 20), unevenness(110, 8), unevenness(1000, 2)};
+    print_message("# %.3f, %.3f and %.3f\n", found[0], found[1], found[2]);
+    assert_true(found[0] > 0.02);
+    assert_true(found[1] < 0.14);
+    assert_true(found[2] < 0.14);
+}
+
 static void a_step_allocates_nothing_and_the_same_seed_gives_the_same(void **state)
 {
     (void)state;
@@ -199,6 +234,7 @@ AW_TEST_GROUP("world")
         cmocka_unit_test(who_is_pending_is_not_who_comes_last),
         cmocka_unit_test(without_containers_the_first_request_pays_the_cold_start),
         cmocka_unit_test(ten_times_as_many_on_ten_times_the_nodes_is_the_same),
+        cmocka_unit_test(a_large_cluster_is_evenly_placed),
         cmocka_unit_test(a_step_allocates_nothing_and_the_same_seed_gives_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

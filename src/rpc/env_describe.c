@@ -8,8 +8,7 @@
 #include "base/conf.h"
 #include "rpc/env_internal.h"
 
-/* protobuf-c has no const texts; packing only reads them. */
-static char *text(const char *value)
+char *aw__text(const char *value)
 {
     char *same;
     memcpy(&same, &value, sizeof same);
@@ -58,8 +57,8 @@ void aw__env_list(void *ctx, const uint8_t *bytes, size_t size, struct aw_rpc_re
         if ((*service->only && strcmp(service->only, (*f)->spec->name) != 0) || at == ENTRIES_MAX)
             continue;
         aware__v1__list_response__entry__init(&entry[at]);
-        entry[at].name = text((*f)->spec->name);
-        entry[at].summary = text((*f)->spec->summary);
+        entry[at].name = aw__text((*f)->spec->name);
+        entry[at].summary = aw__text((*f)->spec->summary);
         pointer[response.n_environments++] = &entry[at];
     }
     uint8_t *room = aw_rpc_reply_room(reply, aware__v1__list_response__get_packed_size(&response));
@@ -68,8 +67,8 @@ void aw__env_list(void *ctx, const uint8_t *bytes, size_t size, struct aw_rpc_re
 }
 
 /* Messages that hang together, from one block. */
-struct page {
-    Aware__V1__Space space[2];
+struct parts {
+    Aware__V1__Space *space;
     Aware__V1__Axis *axis, **axis_pointer;
     Aware__V1__Option *option, **option_pointer;
     char (*expects)[128];
@@ -80,13 +79,14 @@ static size_t axis_count(const struct aw_space *space)
     return space->kind == AW_SPACE_DISCRETE ? space->n : space->dim;
 }
 
-static void page_carve(struct page *page, size_t axes, size_t options, struct aw_carve *block)
+static void parts_carve(struct parts *parts, size_t axes, size_t options, struct aw_carve *block)
 {
-    page->axis = aw_carve_take(block, axes, sizeof *page->axis);
-    page->axis_pointer = aw_carve_take(block, axes, sizeof(void *));
-    page->option = aw_carve_take(block, options, sizeof *page->option);
-    page->option_pointer = aw_carve_take(block, options, sizeof(void *));
-    page->expects = aw_carve_take(block, options, sizeof *page->expects);
+    parts->space = aw_carve_take(block, AW__PAGE_SPACES, sizeof *parts->space);
+    parts->axis = aw_carve_take(block, axes, sizeof *parts->axis);
+    parts->axis_pointer = aw_carve_take(block, axes, sizeof(void *));
+    parts->option = aw_carve_take(block, options, sizeof *parts->option);
+    parts->option_pointer = aw_carve_take(block, options, sizeof(void *));
+    parts->expects = aw_carve_take(block, options, sizeof *parts->expects);
 }
 
 static void space_put(const struct aw_space *space, Aware__V1__Space *message,
@@ -99,47 +99,70 @@ static void space_put(const struct aw_space *space, Aware__V1__Space *message,
     message->axes = pointer;
     for (size_t i = 0; i < message->n_axes; i++) {
         aware__v1__axis__init(&axis[i]);
-        axis[i].name = text(space->axes[i].name);
-        axis[i].unit = text(space->axes[i].unit ? space->axes[i].unit : "");
+        axis[i].name = aw__text(space->axes[i].name);
+        axis[i].unit = aw__text(space->axes[i].unit ? space->axes[i].unit : "");
         axis[i].low = space->axes[i].low;
         axis[i].high = space->axes[i].high;
         pointer[i] = &axis[i];
     }
 }
 
+enum aw_err aw__page_make(struct aw__page *page, const struct aw_space *const *spaces,
+                          size_t space_count, const struct aw_conf_field *fields,
+                          struct aw_diag *diag)
+{
+    struct parts parts;
+    struct aw_carve block = {0};
+    size_t axes = 0, options = 0;
+    AW_ASSERT(space_count <= AW__PAGE_SPACES);
+    for (size_t i = 0; i < space_count; i++)
+        axes += axis_count(spaces[i]);
+    for (const struct aw_conf_field *f = fields; f && f->key; f++)
+        options++;
+    parts_carve(&parts, axes, options, &block);
+    block = (struct aw_carve){.base = aw_alloc_new(NULL, block.used, 1)};
+    if (!block.base)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a description");
+    *page = (struct aw__page){.block = block.base, .option_count = options};
+    parts_carve(&parts, axes, options, &block);
+    page->options = parts.option_pointer;
+    for (size_t i = 0, at = 0; i < space_count; at += axis_count(spaces[i++])) {
+        page->space[i] = &parts.space[i];
+        space_put(spaces[i], page->space[i], parts.axis + at, parts.axis_pointer + at);
+    }
+    for (size_t i = 0; i < options; i++) {
+        Aware__V1__Option *option = &parts.option[i];
+        aware__v1__option__init(option);
+        option->key = aw__text(fields[i].key);
+        aw_conf_expects(&fields[i], parts.expects[i], sizeof parts.expects[i]);
+        option->type = parts.expects[i];
+        option->default_value = aw__text(fields[i].initial);
+        option->help = aw__text(fields[i].help);
+        parts.option_pointer[i] = option;
+    }
+    return AW_OK;
+}
+
+void aw__page_free(struct aw__page *page)
+{
+    aw_alloc_free(NULL, page->block);
+    *page = (struct aw__page){0};
+}
+
 static enum aw_err describe(const struct aw_env_spec *spec, const struct aw_conf_field *fields,
                             struct aw_rpc_reply *reply, struct aw_diag *diag)
 {
     Aware__V1__DescribeResponse response;
-    struct page page;
-    struct aw_carve block = {0};
-    const size_t seen = axis_count(&spec->observation), done = axis_count(&spec->action);
-    size_t options = 0;
-    for (const struct aw_conf_field *f = fields; f && f->key; f++)
-        options++;
-    page_carve(&page, seen + done, options, &block);
-    block = (struct aw_carve){.base = aw_alloc_new(NULL, block.used, 1)};
-    void *base = block.base;
-    if (!base)
-        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a description");
-    page_carve(&page, seen + done, options, &block);
+    struct aw__page page = {0};
+    const struct aw_space *const spaces[] = {&spec->observation, &spec->action};
+    enum aw_err err = aw__page_make(&page, spaces, 2, fields, diag);
+    if (err)
+        return err;
     aware__v1__describe_response__init(&response);
-    space_put(&spec->observation, &page.space[0], page.axis, page.axis_pointer);
-    space_put(&spec->action, &page.space[1], page.axis + seen, page.axis_pointer + seen);
-    for (size_t i = 0; i < options; i++) {
-        Aware__V1__Option *option = &page.option[i];
-        aware__v1__option__init(option);
-        option->key = text(fields[i].key);
-        aw_conf_expects(&fields[i], page.expects[i], sizeof page.expects[i]);
-        option->type = page.expects[i];
-        option->default_value = text(fields[i].initial);
-        option->help = text(fields[i].help);
-        page.option_pointer[i] = option;
-    }
-    response.name = text(spec->name);
-    response.summary = text(spec->summary);
-    response.observation = &page.space[0];
-    response.action = &page.space[1];
+    response.name = aw__text(spec->name);
+    response.summary = aw__text(spec->summary);
+    response.observation = page.space[0];
+    response.action = page.space[1];
     response.episode_steps_max = spec->episode_steps_max;
     response.reward_low = spec->reward_low;
     response.reward_high = spec->reward_high;
@@ -147,15 +170,15 @@ static enum aw_err describe(const struct aw_env_spec *spec, const struct aw_conf
         response.solved_case = AWARE__V1__DESCRIBE_RESPONSE__SOLVED_SOLVED_RETURN;
         response.solved_return = spec->solved_return;
     }
-    response.n_options = options;
-    response.options = page.option_pointer;
+    response.n_options = page.option_count;
+    response.options = page.options;
     response.count_max = AW__SESSION_COPIES_MAX;
     response.idle_timeout_ms = AW_ENV_SERVICE_IDLE_US / 1000;
     uint8_t *room =
         aw_rpc_reply_room(reply, aware__v1__describe_response__get_packed_size(&response));
     if (room)
         aware__v1__describe_response__pack(&response, room);
-    aw_alloc_free(NULL, base);
+    aw__page_free(&page);
     return AW_OK;
 }
 

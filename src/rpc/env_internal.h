@@ -42,6 +42,24 @@ struct aw__pairs {
 AW_NODISCARD enum aw_err aw__pairs_add(struct aw__pairs *pairs, const char *key, const char *value,
                                        struct aw_diag *diag);
 
+/* protobuf-c has no const texts; packing only reads them. */
+char *aw__text(const char *value);
+
+/* Spaces and options as messages, for descriptions; they point into `block`. */
+#define AW__PAGE_SPACES 3u
+struct Aware__V1__Space;
+struct Aware__V1__Option;
+struct aw__page {
+    struct Aware__V1__Space *space[AW__PAGE_SPACES];
+    struct Aware__V1__Option **options;
+    size_t option_count;
+    void *block;
+};
+AW_NODISCARD enum aw_err aw__page_make(struct aw__page *page, const struct aw_space *const *spaces,
+                                       size_t space_count, const struct aw_conf_field *fields,
+                                       struct aw_diag *diag);
+void aw__page_free(struct aw__page *page);
+
 /* Whether the service has it. */
 AW_NODISCARD enum aw_err aw__service_has(const struct aw_env_service *service, const char *name,
                                          struct aw_diag *diag);

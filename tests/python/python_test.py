@@ -93,15 +93,16 @@ class Counter:
 def the_messages_are_those_of_the_protocol():
     """What `python/generate` made is what proto/ says now."""
     from google.protobuf import descriptor_pb2
-    from aware_gym import agent_pb2, environment_pb2
+    from aware_gym import agent_pb2, environment_pb2, parallel_pb2
     compiler = shutil.which("protoc") or shutil.which("protoc-c")
     if not compiler:
         skip("no compiler of protocols: protobuf-compiler or protobuf-c-compiler")
     with tempfile.NamedTemporaryFile() as file:
         subprocess.run([compiler, "-I", ROOT / "proto", f"--descriptor_set_out={file.name}",
-                        "aware/v1/environment.proto", "aware/v1/agent.proto"], check=True)
+                        "aware/v1/environment.proto", "aware/v1/agent.proto",
+                        "aware/v1/parallel.proto"], check=True)
         now = descriptor_pb2.FileDescriptorSet.FromString(Path(file.name).read_bytes())
-    for said, module in zip(now.file, (environment_pb2, agent_pb2)):
+    for said, module in zip(now.file, (environment_pb2, agent_pb2, parallel_pb2)):
         kept = descriptor_pb2.FileDescriptorProto()
         module.DESCRIPTOR.CopyToProto(kept)
         for message in walk(said.message_type):
