@@ -70,7 +70,8 @@ struct aw_admission_counts {
 
 struct aw_admission;
 
-/* Makes or reads the certificates and listens, unless it waits to be needed. All texts of `config` are borrowed until free.
+/* Makes or reads the certificates and listens, unless it waits to be needed. All texts of `config`
+ * are borrowed until free.
  * AW_ERR_CONFIG: no service, or a folder that other users can read; AW_ERR_IO; AW_ERR_NOMEM;
  * AW_ERR_UNAVAILABLE: the port is taken; AW_ERR_UNSUPPORTED: a libmicrohttpd without TLS. */
 AW_NODISCARD enum aw_err aw_admission_new(struct aw_admission **ret_admission, struct aw_kube *kube,

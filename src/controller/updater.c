@@ -343,9 +343,9 @@ static void print_size(const struct aw__resources *size, char *buf, size_t len)
     snprintf(buf, len, "cpu %s, memory %s", cpu, memory);
 }
 
-/* Whether the server refused a size, and why; GO: it is another matter. A 403 is the word of whoever
- * admits resizes (LimitRange, quota, whether the node could ever hold it) and of a missing right:
- * only its text tells them apart. */
+/* Whether the server refused a size, and why; GO: it is another matter. A 403 is the word of those
+ * who admit resizes (LimitRange, quota, whether the node could ever hold it) and of a missing
+ * right: only its text tells them apart. */
 static enum aw__update_reason why_refused(const struct aw_kube_status *status)
 {
     static const struct {

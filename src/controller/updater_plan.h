@@ -162,7 +162,7 @@ void aw__update_plan(const struct aw__update_facts *facts, struct aw__update_mem
 /* A step was done. */
 void aw__update_done(struct aw__update_memory *memory, const struct aw__update_step *step,
                      int64_t now_us);
-/* The server refused the size of a step for that pod: INFEASIBLE (no node of that kind can hold it),
+/* The server refused the size of a step for that pod: INFEASIBLE (its node can never hold it),
  * QUOTA, or REFUSED. */
 void aw__update_refused(struct aw__update_memory *memory, const struct aw__update_step *step,
                         const char *pod_uid, enum aw__update_reason reason, int64_t now_us);

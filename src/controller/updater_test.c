@@ -462,7 +462,7 @@ static void assert_able_reason(struct world *world, const char *reason, const ch
     json_decref(object);
 }
 
-/* A 403 to a resize is said by four parties; only its text tells who. The words are the server's. */
+/* A 403 to a resize is the word of four parties; only its text tells whose. */
 static void what_a_403_means_is_read_from_its_text(void **state)
 {
     static const struct {

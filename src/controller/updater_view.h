@@ -82,7 +82,7 @@ bool aw__view_pods(struct aw__view *view, const struct aw__mpa_intent *intent, c
 const char *aw__view_rival(const struct aw__view *view, const struct aw_kube_item *self,
                            const char *ns, char *buf, size_t size);
 
-/* What the LimitRanges of a namespace say together: the server refuses a resize that breaks them. */
+/* What the LimitRanges of a namespace say together: a resize that breaks them is refused. */
 struct aw__limit_range aw__view_limits(const struct aw__view *view, const char *ns);
 
 /* The namespace of a key "namespace/name"; returns `buf`. And the name, within the key. */
