@@ -498,7 +498,8 @@ static const struct aw_option controller_options[] = {
     AW_OPTION_THREADS("1", "threads that learn; 0: one per processor"),
     AW_OPTION(
         CHOICE, "webhook", 0, "WHEN", "auto",
-        "when the admission role serves: auto leaves it out where the server resizes pods in place",
+        "when the admission role serves: auto from the first object on whose mode sizes new pods "
+        "(any but Off) and that has a size for them, always also before",
         .choices = webhook_choices),
     AW_OPTION(TEXT, "webhook-name", 0, "NAME", "aware",
               "of the Service it is reached by, in our own namespace, and of its "

@@ -10,8 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FOLDER    "webhook" /* of certificates, in --state */
-#define ASLEEP_US 3600000000
+#define FOLDER "webhook" /* of certificates, in --state */
 
 /* --- what they did, for /metrics -------------------------------------------------------------- */
 
@@ -197,9 +196,21 @@ const struct aw__role aw__role_updater = {
 
 /* Every process serves, whoever leads: answers are the same, and the API server needs one. */
 struct admission {
-    struct aw_admission *it; /* NULL: nothing to do on this server */
+    struct aw__controller *controller;
+    struct aw_admission *it;
+    bool told; /* that it serves */
     char folder[AW_TEXT_MAX + sizeof FOLDER + 1];
 };
+
+static void admission_tell(struct admission *admission)
+{
+    const uint16_t port = aw_admission_port(admission->it);
+    if (admission->told || !port)
+        return;
+    aw_log_info(&admission->controller->log, "serving", AW_LOG_STR("role", "admission"),
+                AW_LOG_INT("port", port));
+    admission->told = true;
+}
 
 static enum aw_err admission_open(struct aw__controller *controller, struct aw_kube *kube,
                                   void **ret_self, struct aw_diag *diag)
@@ -214,12 +225,7 @@ static enum aw_err admission_open(struct aw__controller *controller, struct aw_k
     admission = aw_alloc_new(NULL, 1, sizeof *admission);
     if (!admission)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a webhook");
-    if (!always && controller->server.pod_resize) {
-        aw_log_info(&controller->log, "no webhook: this server resizes pods in place",
-                    AW_LOG_STR("role", "admission"));
-        *ret_self = admission;
-        return AW_OK;
-    }
+    admission->controller = controller;
     snprintf(admission->folder, sizeof admission->folder, "%s/" FOLDER, controller->state);
     const struct aw_admission_config config = {.service = name,
                                                .ns = controller->own_ns,
@@ -229,6 +235,7 @@ static enum aw_err admission_open(struct aw__controller *controller, struct aw_k
                                                .state_dir = admission->folder,
                                                .watch_ns = controller->ns,
                                                .instance = controller->instance,
+                                               .when_needed = !always,
                                                .port =
                                                    (uint16_t)aw_args_number(args, "webhook-port")};
     enum aw_err err =
@@ -237,8 +244,10 @@ static enum aw_err admission_open(struct aw__controller *controller, struct aw_k
         aw_alloc_free(NULL, admission);
         return err;
     }
-    aw_log_info(&controller->log, "serving", AW_LOG_STR("role", "admission"),
-                AW_LOG_INT("port", aw_admission_port(admission->it)));
+    admission_tell(admission);
+    if (!admission->told)
+        aw_log_info(&controller->log, "no object has sizes for new pods: not serving so far",
+                    AW_LOG_STR("role", "admission"));
     *ret_self = admission;
     return AW_OK;
 }
@@ -246,9 +255,8 @@ static enum aw_err admission_open(struct aw__controller *controller, struct aw_k
 static enum aw_err admission_step(void *self, struct aw_diag *diag)
 {
     struct admission *admission = self;
-    if (!admission->it)
-        return AW_OK;
     const enum aw_err err = aw_admission_step(admission->it, diag);
+    admission_tell(admission);
     const struct aw_admission_counts now = aw_admission_counts(admission->it);
     pthread_mutex_lock(&shown.lock);
     shown.admits = true;
@@ -260,8 +268,7 @@ static enum aw_err admission_step(void *self, struct aw_diag *diag)
 static int64_t admission_due(const void *self)
 {
     const struct admission *admission = self;
-    return admission->it ? aw_admission_due(admission->it)
-                         : aw_clock_monotonic_us(NULL) + ASLEEP_US;
+    return aw_admission_due(admission->it);
 }
 
 static void admission_close(void *self)

@@ -19,7 +19,6 @@
 
 enum { MANDATES, SETS, RANGES, KINDS };
 
-static const struct aw_kube_kind limit_ranges = {"", "v1", "limitranges", "LimitRange", true};
 static const struct aw_kube_kind webhooks = {"admissionregistration.k8s.io", "v1",
                                              "mutatingwebhookconfigurations",
                                              "MutatingWebhookConfiguration", false};
@@ -39,9 +38,11 @@ struct aw_admission {
     struct aw__gate gate;
     struct aw__certs certs, next; /* what is served; what will be, once it is announced */
     bool has_next;
+    bool needed;    /* an object has a size for new pods */
+    bool serving;   /* listens, and stays so */
     bool announced; /* the API server trusts us, as far as we know */
     uint64_t renewed;
-    struct duty renewing, announcing, showing;
+    struct duty opening, renewing, announcing, showing;
     char intent[AW_KUBE_PROJECTION_MAX + sizeof(struct aw__sized_object)];
 };
 
@@ -94,6 +95,9 @@ static void intent_changed(void *ctx, enum aw_kube_change change, const struct a
         forget(table, was, before->key);
     if (!is[0])
         return;
+    const struct aw__mpa_intent *intent = after->data;
+    admission->needed =
+        admission->needed || intent->cpu_millicores >= 0 || intent->memory_bytes >= 0;
     const char *slash = strchr(after->key, '/');
     snprintf(known->name, sizeof known->name, "%s", slash ? slash + 1 : after->key);
     memcpy(known->intent, after->data, after->len);
@@ -115,42 +119,6 @@ static void set_changed(void *ctx, enum aw_kube_change change, const struct aw_k
     }
 }
 
-static enum aw_err project_range(void *ctx, const json_t *object, void *buf, size_t size,
-                                 size_t *ret_len)
-{
-    struct aw__limit_range range = aw__limit_range_none;
-    (void)ctx;
-    if (size < sizeof range)
-        return AW_ERR_LIMIT;
-    enum aw_err err = aw__limit_range_add(&range, object);
-    if (err)
-        return err;
-    memcpy(buf, &range, sizeof range);
-    *ret_len = sizeof range;
-    return AW_OK;
-}
-
-static void narrow(struct aw__limit_range *range, const struct aw__limit_range *by)
-{
-    for (int r = 0; r < AW__RESOURCES; r++) {
-        const struct {
-            int64_t *mine, theirs;
-            bool upper;
-        } pairs[] = {
-            {&range->min[r], by->min[r], false},
-            {&range->max[r], by->max[r], true},
-            {&range->default_limit[r], by->default_limit[r], true},
-            {&range->pod_min[r], by->pod_min[r], false},
-            {&range->pod_max[r], by->pod_max[r], true},
-        };
-        for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-            if (pairs[i].theirs >= 0 &&
-                (*pairs[i].mine < 0 || (pairs[i].upper ? pairs[i].theirs < *pairs[i].mine
-                                                       : pairs[i].theirs > *pairs[i].mine)))
-                *pairs[i].mine = pairs[i].theirs;
-    }
-}
-
 /* All ranges of the namespace anew: they are few. */
 static void range_changed(void *ctx, enum aw_kube_change change, const struct aw_kube_item *before,
                           const struct aw_kube_item *after)
@@ -166,11 +134,11 @@ static void range_changed(void *ctx, enum aw_kube_change change, const struct aw
     (void)change;
     snprintf(ns, sizeof ns, "%.*s", (int)ns_len, key);
     if (after)
-        narrow(&all, after->data);
+        aw__limit_range_narrow(&all, after->data);
     while ((item = aw_kube_informer_walk(admission->informers[RANGES], &at))) {
         if (strncmp(item->key, key, ns_len + 1) != 0 || !strcmp(item->key, key))
             continue;
-        narrow(&all, item->data);
+        aw__limit_range_narrow(&all, item->data);
         count++;
     }
     if (count)
@@ -190,8 +158,8 @@ static enum aw_err follow(struct aw_admission *admission, struct aw_diag *diag)
                   .project = aw_kube_project_workload,
                   .changed = set_changed,
                   .objects_max = AW__ADMISSION_SETS_MAX},
-        [RANGES] = {.query = {.kind = &limit_ranges, .ns = admission->config.watch_ns},
-                    .project = project_range,
+        [RANGES] = {.query = {.kind = &aw__limit_ranges, .ns = admission->config.watch_ns},
+                    .project = aw__limit_range_project,
                     .changed = range_changed,
                     .objects_max = AW__ADMISSION_RANGES_MAX},
     };
@@ -207,6 +175,17 @@ static enum aw_err follow(struct aw_admission *admission, struct aw_diag *diag)
 }
 
 /* --- life --- */
+
+static enum aw_err open_door(struct aw_admission *admission, struct aw_diag *diag)
+{
+    const struct aw_admission_config *config = &admission->config;
+    enum aw_err err = AW_OK;
+    if (admission->gate.listener < 0)
+        err = aw__gate_listen(&admission->gate, config->address, config->port, diag);
+    err = err ? err : aw__gate_serve(&admission->gate, &admission->certs, diag);
+    admission->serving = !err;
+    return err;
+}
 
 enum aw_err aw_admission_new(struct aw_admission **ret_admission, struct aw_kube *kube,
                              const struct aw_kube_server *server,
@@ -233,12 +212,11 @@ enum aw_err aw_admission_new(struct aw_admission **ret_admission, struct aw_kube
     enum aw_err err = aw__certs_load(&admission->certs, mine->state_dir, &subject,
                                      aw_clock_now_us(mine->clock), &made, diag);
     if (!err)
-        err = aw__gate_open(&admission->gate, mine->address, mine->port, mine->objects_max,
-                            mine->clock, alloc, diag);
+        err = aw__gate_open(&admission->gate, mine->objects_max, mine->clock, alloc, diag);
     if (!err)
         err = follow(admission, diag);
-    if (!err)
-        err = aw__gate_serve(&admission->gate, &admission->certs, diag);
+    if (!err && !mine->when_needed)
+        err = open_door(admission, diag);
     admission->renewed += made;
     admission->renewing.due_us = aw_clock_monotonic_us(mine->clock) + RENEW_CHECK;
     if (err)
@@ -262,7 +240,7 @@ void aw_admission_free(struct aw_admission *admission)
 
 uint16_t aw_admission_port(const struct aw_admission *admission)
 {
-    return admission->gate.port;
+    return admission->serving ? admission->gate.port : 0;
 }
 
 bool aw_admission_synced(const struct aw_admission *admission)
@@ -468,6 +446,13 @@ enum aw_err aw_admission_step(struct aw_admission *admission, struct aw_diag *di
             return err;
         first = first ? first : err;
     }
+    if (!admission->serving) {
+        if (!admission->needed)
+            return first;
+        err = in_time(admission, &admission->opening, AGAIN_US, open_door, first ? NULL : diag);
+        if (err)
+            return first ? first : err;
+    }
     err = in_time(admission, &admission->renewing, RENEW_CHECK, renew, first ? NULL : diag);
     first = first ? first : err;
     err = in_time(admission, &admission->announcing, AW_ADMISSION_BUNDLE_CHECK_US, announce,
@@ -482,11 +467,11 @@ enum aw_err aw_admission_step(struct aw_admission *admission, struct aw_diag *di
 
 int64_t aw_admission_due(const struct aw_admission *admission)
 {
-    int64_t due_us = admission->renewing.due_us;
-    if (admission->announcing.due_us < due_us)
-        due_us = admission->announcing.due_us;
-    if (admission->showing.due_us < due_us)
-        due_us = admission->showing.due_us;
+    const struct duty *duties[] = {&admission->renewing, &admission->announcing,
+                                   &admission->showing};
+    int64_t due_us = admission->needed ? admission->opening.due_us : INT64_MAX;
+    for (size_t i = 0; admission->serving && i < sizeof duties / sizeof *duties; i++)
+        due_us = i == 0 || duties[i]->due_us < due_us ? duties[i]->due_us : due_us;
     for (int i = 0; i < KINDS; i++) {
         const int64_t one_us = aw_kube_informer_due(admission->informers[i]);
         due_us = one_us < due_us ? one_us : due_us;

@@ -13,6 +13,11 @@
  * Threads:    those of the client for new, step and free; the answers are given by threads of the
  *             server, which read the tables under a lock and never wait for the API server.
  *
+ * Whether the server can resize pods in place does not matter: a pod that a scale-out, a rollout or
+ * a node failure makes begins with the size of its template, and under mode Initial it keeps it.
+ * With `when_needed` the objects decide: none of them has a size for new pods, and there is no
+ * listener, no caBundle and no Lease.
+ *
  * Any number of processes may serve: each has an authority of its own, and the caBundle holds them
  * all. All of them renew the same Lease, by which the updater sees that a webhook serves.
  *
@@ -49,6 +54,7 @@ struct aw_admission_config {
     const struct aw_clock *clock;      /* NULL: the real one */
     uint16_t port;                     /* 0: one that is free, see aw_admission_port */
     uint32_t objects_max;              /* 0: AW_ADMISSION_OBJECTS_MAX */
+    bool when_needed; /* listens only once an object has a size for new pods; then it stays */
 };
 
 /* What it has done so far; for metrics. */
@@ -64,7 +70,8 @@ struct aw_admission_counts {
 
 struct aw_admission;
 
-/* Makes or reads the certificates and listens. All texts of `config` are borrowed until free.
+/* Makes or reads the certificates and listens, unless it waits to be needed. All texts of `config`
+ * are borrowed until free.
  * AW_ERR_CONFIG: no service, or a folder that other users can read; AW_ERR_IO; AW_ERR_NOMEM;
  * AW_ERR_UNAVAILABLE: the port is taken; AW_ERR_UNSUPPORTED: a libmicrohttpd without TLS. */
 AW_NODISCARD enum aw_err aw_admission_new(struct aw_admission **ret_admission, struct aw_kube *kube,
@@ -77,7 +84,7 @@ void aw_admission_free(struct aw_admission *admission); /* NULL is a no-op */
  * again by itself. AW_ERR_INTERRUPTED: the client was told to stop. */
 AW_NODISCARD enum aw_err aw_admission_step(struct aw_admission *admission, struct aw_diag *diag);
 int64_t aw_admission_due(const struct aw_admission *admission);
-uint16_t aw_admission_port(const struct aw_admission *admission);
+uint16_t aw_admission_port(const struct aw_admission *admission); /* 0: not needed so far */
 bool aw_admission_synced(const struct aw_admission *admission);
 struct aw_admission_counts aw_admission_counts(struct aw_admission *admission);
 

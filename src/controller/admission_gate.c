@@ -191,8 +191,8 @@ static void on_end(void *ctx, struct MHD_Connection *connection, void **state,
 
 /* --- the door --- */
 
-static enum aw_err listen_at(struct aw__gate *gate, const char *address, uint16_t port,
-                             struct aw_diag *diag)
+enum aw_err aw__gate_listen(struct aw__gate *gate, const char *address, uint16_t port,
+                            struct aw_diag *diag)
 {
     struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
     struct sockaddr_in one = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -227,8 +227,7 @@ static enum aw_err listen_at(struct aw__gate *gate, const char *address, uint16_
     return AW_OK;
 }
 
-enum aw_err aw__gate_open(struct aw__gate *gate, const char *address, uint16_t port,
-                          uint32_t objects_max, const struct aw_clock *clock,
+enum aw_err aw__gate_open(struct aw__gate *gate, uint32_t objects_max, const struct aw_clock *clock,
                           const struct aw_alloc *alloc, struct aw_diag *diag)
 {
     *gate = (struct aw__gate){.clock = clock, .listener = -1};
@@ -240,10 +239,7 @@ enum aw_err aw__gate_open(struct aw__gate *gate, const char *address, uint16_t p
         aw__gate_close(gate);
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a webhook");
     }
-    enum aw_err err = listen_at(gate, address, port, diag);
-    if (err)
-        aw__gate_close(gate);
-    return err;
+    return AW_OK;
 }
 
 static void end_daemon(struct MHD_Daemon **daemon)

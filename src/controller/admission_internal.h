@@ -35,10 +35,13 @@ struct aw__gate {
     _Atomic int64_t slowest_us, total_us;
 };
 
-/* Listens; nothing is answered before `serve`. AW_ERR_UNAVAILABLE, AW_ERR_UNSUPPORTED. */
-AW_NODISCARD enum aw_err aw__gate_open(struct aw__gate *gate, const char *address, uint16_t port,
-                                       uint32_t objects_max, const struct aw_clock *clock,
-                                       const struct aw_alloc *alloc, struct aw_diag *diag);
+/* The tables alone: nobody can ask before `listen`. AW_ERR_UNSUPPORTED, AW_ERR_NOMEM. */
+AW_NODISCARD enum aw_err aw__gate_open(struct aw__gate *gate, uint32_t objects_max,
+                                       const struct aw_clock *clock, const struct aw_alloc *alloc,
+                                       struct aw_diag *diag);
+/* Listens; nothing is answered before `serve`. AW_ERR_UNAVAILABLE, AW_ERR_CONFIG: no address. */
+AW_NODISCARD enum aw_err aw__gate_listen(struct aw__gate *gate, const char *address, uint16_t port,
+                                         struct aw_diag *diag);
 /* Serves with these certificates from now on; connections that use older ones end normally. */
 AW_NODISCARD enum aw_err aw__gate_serve(struct aw__gate *gate, const struct aw__certs *certs,
                                         struct aw_diag *diag);

@@ -146,25 +146,6 @@ static json_t *make_patch(const json_t *pod, uint32_t index, const struct aw__re
     return patch;
 }
 
-/* What the other containers of a pod have together. */
-static struct aw__resources sum_others(const struct aw_kube_pod *pod, uint32_t index)
-{
-    struct aw__resources sum = {{0, 0}, {0, 0}};
-    for (uint32_t i = 0; i < pod->containers.count; i++) {
-        const struct aw__resources one = aw__resources_of(
-            aw_kube_span_item(pod, pod->containers, sizeof(struct aw_kube_container), i));
-        for (int r = 0; r < AW__RESOURCES && i != index; r++) {
-            if (one.request[r] > 0 &&
-                __builtin_add_overflow(sum.request[r], one.request[r], &sum.request[r]))
-                sum.request[r] = INT64_MAX;
-            if (one.limit[r] > 0 &&
-                __builtin_add_overflow(sum.limit[r], one.limit[r], &sum.limit[r]))
-                sum.limit[r] = INT64_MAX;
-        }
-    }
-    return sum;
-}
-
 /* The patch of a pod; NULL with a verdict: nothing is to be done. */
 static json_t *size_pod(const json_t *pod, const char *ns, const struct aw__review_world *world,
                         enum aw__review_verdict *ret_verdict, enum aw_err *ret_err)
@@ -197,7 +178,7 @@ static json_t *size_pod(const json_t *pod, const char *ns, const struct aw__revi
         goto out;
     now = aw__resources_of(aw_kube_span_item(record, record->containers,
                                              sizeof(struct aw_kube_container), (uint32_t)index));
-    others = sum_others(record, (uint32_t)index);
+    others = aw__sizing_others(record, (uint32_t)index);
     limits = world->limits(world->ctx, ns);
     aw__size(&now, wanted, limits ? limits : &aw__limit_range_none, &others, &size);
     *ret_verdict = AW__REVIEW_FITTING;

@@ -275,6 +275,86 @@ static void somebody_serves_shows_in_a_lease(void **state)
     close_world(&world);
 }
 
+/* The defect: where the server resizes in place there was no webhook at all, mode Initial did
+ * nothing, and what a scale-out made began with the size of the template. */
+static void what_the_objects_need_decides_whether_it_serves(void **state)
+{
+    static const char *const modes[] = {"Initial", "Auto", "Recreate", "InPlaceOrRecreate",
+                                        "Approve"};
+    (void)state;
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        const struct aw_kube_server server = {.pod_resize = true};
+        static char trusted[AW__BUNDLE_MAX];
+        struct world world;
+        open_world(&world, aw_clock_now_us(NULL));
+        world.config.when_needed = true;
+        set_object(&world, "Off", "500m");
+        assert_ok(aw_admission_new(&world.admission, world.kube.kube, &server, &world.config, NULL,
+                                   NULL));
+        for (int turn = 0; turn < 3; turn++)
+            step(&world, 11000000);
+        /* nobody asks: nothing is announced, and nobody is made to wait for an answer */
+        assert_int_equal(aw_admission_port(world.admission), 0);
+        assert_int_equal(bundle(&world, trusted, sizeof trusted), 0);
+        assert_null(aw_fake_apiserver_get(world.kube.twin, LEASES, "sys", AW_ADMISSION_LEASE));
+        set_object(&world, modes[i], "500m");
+        const int64_t end_us = aw_clock_monotonic_us(NULL) + AW_TESTING_WAIT_US;
+        while (!aw_admission_port(world.admission) && aw_clock_monotonic_us(NULL) < end_us)
+            step(&world, 0);
+        if (!aw_admission_port(world.admission))
+            fail_msg("%s: nobody serves", modes[i]);
+        step(&world, 11000000);
+        assert_true(patched_with(&world, "\"500m\""));
+        json_t *lease = aw_fake_apiserver_get(world.kube.twin, LEASES, "sys", AW_ADMISSION_LEASE);
+        assert_non_null(lease);
+        json_decref(lease);
+        close_world(&world);
+    }
+}
+
+static void replicas_alone_need_no_webhook(void **state)
+{
+    struct world world;
+    (void)state;
+    open_world(&world, aw_clock_now_us(NULL));
+    world.config.when_needed = true;
+    aw_fake_apiserver_set(
+        world.kube.twin, MPAS,
+        "{\"metadata\":{\"namespace\":\"n\",\"name\":\"web-mpa\",\"generation\":1},\"spec\":{"
+        "\"scaleTargetRef\":{\"name\":\"web\"},\"policy\":{\"updateMode\":\"Auto\"}},\"status\":"
+        "{\"observedGeneration\":1,\"recommendation\":{\"replicas\":3,\"time\":"
+        "\"2026-01-01T00:00:00Z\"}}}");
+    begin(&world);
+    for (int i = 0; i < 3; i++)
+        step(&world, 11000000);
+    assert_int_equal(aw_admission_port(world.admission), 0);
+    close_world(&world);
+}
+
+static void a_port_that_is_taken_is_told_and_tried_again(void **state)
+{
+    struct world world, other;
+    struct aw_diag diag = {0};
+    (void)state;
+    open_world(&other, aw_clock_now_us(NULL));
+    begin(&other);
+    open_world(&world, aw_clock_now_us(NULL));
+    world.config.when_needed = true;
+    world.config.port = aw_admission_port(other.admission);
+    begin(&world);
+    for (int i = 0; i < 3; i++)
+        step(&world, 11000000);
+    assert_int_equal(aw_admission_port(world.admission), 0);
+    assert_int_equal(aw_admission_step(world.admission, &diag), AW_ERR_UNAVAILABLE);
+    assert_non_null(strstr(diag.text, "port"));
+    close_world(&other);
+    for (int i = 0; i < 3; i++)
+        step(&world, 11000000);
+    assert_int_equal(aw_admission_port(world.admission), world.config.port);
+    assert_true(patched_with(&world, "\"500m\""));
+    close_world(&world);
+}
+
 static void certificates_are_renewed_while_it_serves(void **state)
 {
     struct world world;
@@ -442,6 +522,9 @@ AW_TEST_GROUP("controller-admission")
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_pod_is_sized_as_the_object_says_now),
         cmocka_unit_test(somebody_serves_shows_in_a_lease),
+        cmocka_unit_test(what_the_objects_need_decides_whether_it_serves),
+        cmocka_unit_test(replicas_alone_need_no_webhook),
+        cmocka_unit_test(a_port_that_is_taken_is_told_and_tried_again),
         cmocka_unit_test(certificates_are_renewed_while_it_serves),
         cmocka_unit_test(a_caBundle_that_somebody_emptied_is_filled_again),
         cmocka_unit_test(what_is_no_review_is_refused_and_the_next_one_is_answered),

@@ -24,6 +24,8 @@ static int64_t mul_div(int64_t a, int64_t b, int64_t c)
 
 /* --- LimitRange --- */
 
+const struct aw_kube_kind aw__limit_ranges = {"", "v1", "limitranges", "LimitRange", true};
+
 static enum aw_err amount_at(const json_t *item, const char *map, enum aw__resource r, int64_t *ret)
 {
     const json_t *value =
@@ -78,6 +80,32 @@ enum aw_err aw__limit_range_add(struct aw__limit_range *range, const json_t *obj
         }
     }
     return AW_OK;
+}
+
+enum aw_err aw__limit_range_project(void *ctx, const json_t *object, void *buf, size_t size,
+                                    size_t *ret_len)
+{
+    struct aw__limit_range range = aw__limit_range_none;
+    (void)ctx;
+    if (size < sizeof range)
+        return AW_ERR_LIMIT;
+    enum aw_err err = aw__limit_range_add(&range, object);
+    if (err)
+        return err;
+    memcpy(buf, &range, sizeof range);
+    *ret_len = sizeof range;
+    return AW_OK;
+}
+
+void aw__limit_range_narrow(struct aw__limit_range *range, const struct aw__limit_range *by)
+{
+    for (int r = 0; r < AW__RESOURCES; r++) {
+        raise_to(&range->min[r], by->min[r]);
+        lower(&range->max[r], by->max[r]);
+        lower(&range->default_limit[r], by->default_limit[r]);
+        raise_to(&range->pod_min[r], by->pod_min[r]);
+        lower(&range->pod_max[r], by->pod_max[r]);
+    }
 }
 
 /* --- requests and limits --- */
@@ -158,6 +186,23 @@ int32_t aw__sized_container(const struct aw__mpa_intent *intent, const struct aw
         if (!strcmp(aw_kube_span_text(pod, container_at(pod, i)->name), name))
             return (int32_t)i;
     return -1;
+}
+
+struct aw__resources aw__sizing_others(const struct aw_kube_pod *pod, uint32_t index)
+{
+    struct aw__resources sum = {{0, 0}, {0, 0}};
+    for (uint32_t i = 0; i < pod->containers.count; i++) {
+        const struct aw__resources one = aw__resources_of(container_at(pod, i));
+        for (int r = 0; r < AW__RESOURCES && i != index; r++) {
+            if (one.request[r] > 0 &&
+                __builtin_add_overflow(sum.request[r], one.request[r], &sum.request[r]))
+                sum.request[r] = INT64_MAX;
+            if (one.limit[r] > 0 &&
+                __builtin_add_overflow(sum.limit[r], one.limit[r], &sum.limit[r]))
+                sum.limit[r] = INT64_MAX;
+        }
+    }
+    return sum;
 }
 
 /* A limit without a request is both: the API server writes the request down, but not in reviews. */

@@ -33,6 +33,12 @@ extern const struct aw__limit_range aw__limit_range_none;
  * of its items may have been taken then. */
 AW_NODISCARD enum aw_err aw__limit_range_add(struct aw__limit_range *range, const json_t *object);
 
+/* As a projection of an informer of aw__limit_ranges; and what two of them say together. */
+extern const struct aw_kube_kind aw__limit_ranges;
+AW_NODISCARD enum aw_err aw__limit_range_project(void *ctx, const json_t *object, void *buf,
+                                                 size_t size, size_t *ret_len);
+void aw__limit_range_narrow(struct aw__limit_range *range, const struct aw__limit_range *by);
+
 /* The size that `now` becomes when `wanted` is recommended (-1: that resource keeps its size).
  * `others`: the sum over the other containers of the pod. */
 void aw__size(const struct aw__resources *now, const int64_t wanted[AW__RESOURCES],
@@ -41,6 +47,8 @@ void aw__size(const struct aw__resources *now, const int64_t wanted[AW__RESOURCE
 
 /* What a container of a pod has. */
 struct aw__resources aw__resources_of(const struct aw_kube_container *container);
+/* What the other containers of a pod have together. */
+struct aw__resources aw__sizing_others(const struct aw_kube_pod *pod, uint32_t index);
 /* The container that an intent sizes, the first where it names none; -1: the pod has none such. */
 int32_t aw__sized_container(const struct aw__mpa_intent *intent, const struct aw_kube_pod *pod);
 

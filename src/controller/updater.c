@@ -343,6 +343,30 @@ static void print_size(const struct aw__resources *size, char *buf, size_t len)
     snprintf(buf, len, "cpu %s, memory %s", cpu, memory);
 }
 
+/* Whether the server refused a size, and why; GO: it is another matter. A 403 is the word of those
+ * who admit resizes (LimitRange, quota, whether the node could ever hold it) and of a missing
+ * right: only its text tells them apart. */
+static enum aw__update_reason why_refused(const struct aw_kube_status *status)
+{
+    static const struct {
+        const char *words;
+        enum aw__update_reason reason;
+    } known[] = {
+        {" cannot patch resource ", AW__UPDATE_GO}, /* a right: told as such */
+        {"not yet ready to handle request", AW__UPDATE_GO},
+        {"exceeded quota", AW__UPDATE_QUOTA},
+        {"enough allocatable resources", AW__UPDATE_INFEASIBLE},
+    };
+    if (status->code == 422)
+        return AW__UPDATE_REFUSED;
+    if (status->code != 403)
+        return AW__UPDATE_GO;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strstr(status->message, known[i].words))
+            return known[i].reason;
+    return AW__UPDATE_REFUSED;
+}
+
 static enum aw__update_reason resize(struct errand *errand, const struct aw__update_facts *facts,
                                      const struct aw__update_step *step)
 {
@@ -358,19 +382,20 @@ static enum aw__update_reason resize(struct errand *errand, const struct aw__upd
         .memory_request_bytes = unless(step->size.request[AW__MEMORY], now.request[AW__MEMORY]),
         .memory_limit_bytes = unless(step->size.limit[AW__MEMORY], now.limit[AW__MEMORY]),
     };
-    struct aw_kube_status status;
+    struct aw_kube_status status = {0};
     struct aw_diag diag = {0};
     char text[2 * AW_QUANTITY_TEXT_MAX];
     const int64_t now_us = aw_clock_now_us(updater->config.clock);
     enum aw_err err =
         aw_kube_resize(updater->kube, errand->ns, pod->name, &size, 1, NULL, &status, &diag);
     if (err == AW_ERR_NOTFOUND)
-        return AW__UPDATE_GO;                       /* it went meanwhile */
-    if (status.code == 422 || status.code == 403) { /* 403 is also the word of a LimitRange */
+        return AW__UPDATE_GO; /* it went meanwhile */
+    const enum aw__update_reason refusal = err ? why_refused(&status) : AW__UPDATE_GO;
+    if (refusal != AW__UPDATE_GO) {
         updater->counts.refused++;
-        aw__update_refused(&errand->slot->memory, step, pod->uid, now_us);
+        aw__update_refused(&errand->slot->memory, step, pod->uid, refusal, now_us);
         snprintf(errand->note, sizeof errand->note, "%s: %.320s", pod->name, status.message);
-        return AW__UPDATE_REFUSED;
+        return refusal;
     }
     if (err)
         return failed(errand, err, &diag);
@@ -545,6 +570,7 @@ static void visit(struct aw_updater *updater, const struct aw_kube_item *item)
 {
     struct errand errand = {.updater = updater, .item = item, .intent = item->data};
     struct aw__update_facts facts;
+    struct aw__limit_range limits;
     struct aw__update_plan plan;
     char rival[AW_KUBE_KEY_MAX];
     errand.slot = remember(updater, item->uid);
@@ -557,6 +583,8 @@ static void visit(struct aw_updater *updater, const struct aw_kube_item *item)
         updater->counts.waiting++;
         return;
     }
+    limits = aw__view_limits(&updater->view, errand.ns);
+    facts.limits = &limits;
     aw__update_plan(&facts, &errand.slot->memory, &plan);
     enum aw__update_reason reason = act(&errand, &facts, &plan);
     if (reason == AW__UPDATE_GO)

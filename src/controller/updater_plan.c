@@ -130,15 +130,20 @@ static bool same_size(const int64_t a[AW__RESOURCES], const int64_t b[AW__RESOUR
     return true;
 }
 
-static bool was_refused(const struct aw__update_memory *memory, const char *uid,
-                        const struct aw__resources *size, int64_t now_us)
+/* What the server said to that size of that pod a while ago; GO: nothing. */
+static enum aw__update_reason was_refused(const struct aw__update_memory *memory, const char *uid,
+                                          const struct aw__resources *size, int64_t now_us)
 {
     const uint64_t pod = hash_text(uid);
-    for (uint32_t i = 0; i < AW__UPDATE_REFUSALS_MAX; i++)
+    for (uint32_t i = 0; i < AW__UPDATE_REFUSALS_MAX; i++) {
+        const enum aw__update_reason reason = memory->refused[i].reason;
+        const int64_t for_us =
+            reason == AW__UPDATE_QUOTA ? AW__UPDATE_QUOTA_US : AW__UPDATE_REFUSED_US;
         if (memory->refused[i].pod == pod && same_size(size->request, memory->refused[i].size) &&
-            now_us - memory->refused[i].at_us < AW__UPDATE_REFUSED_US)
-            return true;
-    return false;
+            now_us - memory->refused[i].at_us < for_us)
+            return reason;
+    }
+    return AW__UPDATE_GO;
 }
 
 /* One pod that is not as it should be. */
@@ -168,6 +173,12 @@ static bool longer(int64_t since_us, int64_t now_us, int64_t than_us)
     return since_us != 0 && now_us - since_us > than_us;
 }
 
+/* The node tried and could not, and tries again: it may pass, as when memory is freed. */
+static bool fails(const struct aw_kube_pod *pod)
+{
+    return pod->resizing && !strcmp(aw_kube_span_text(pod, pod->resize_error), "Error");
+}
+
 /* How far a resize of this pod that was asked before has come; GO: none is under way. */
 static enum aw__update_reason under_way(const struct aw_kube_pod *pod, int64_t now_us)
 {
@@ -180,9 +191,10 @@ static enum aw__update_reason under_way(const struct aw_kube_pod *pod, int64_t n
                    : AW__UPDATE_DEFERRED;
     if (!pod->resizing)
         return AW__UPDATE_GO;
-    return !strcmp(aw_kube_span_text(pod, pod->resize_error), "Error") ||
-                   longer(pod->resizing_us, now_us, AW__UPDATE_IN_PROGRESS_US)
-               ? AW__UPDATE_INFEASIBLE
+    if (longer(pod->resizing_us, now_us, AW__UPDATE_IN_PROGRESS_US))
+        return AW__UPDATE_INFEASIBLE;
+    return fails(pod) && longer(pod->resizing_us, now_us, AW__UPDATE_ERROR_US)
+               ? AW__UPDATE_RESIZE_ERROR
                : AW__UPDATE_RESIZING;
 }
 
@@ -206,15 +218,16 @@ static enum aw__update_reason judge_in_place(const struct aw__update_facts *fact
     /* what a node cannot hold is asked again only for less of something, as upstream does */
     if (state == AW__UPDATE_INFEASIBLE && !lower_somewhere(size, now))
         return AW__UPDATE_INFEASIBLE;
-    if (state == AW__UPDATE_RESIZING || state == AW__UPDATE_DEFERRED)
+    if (state == AW__UPDATE_DEFERRED && !lower_somewhere(size, now))
+        return state; /* there may be room for less */
+    if ((state == AW__UPDATE_RESIZING || state == AW__UPDATE_RESIZE_ERROR) &&
+        (!fails(pod->pod) || aw__sizing_distance(now, size) < AW__UPDATE_TOLERANCE))
         return state;
     if (pod->pod->static_pod)
         return AW__UPDATE_KEPT;
     if (!aw__sizing_keeps_qos(pod->pod, index, size))
         return AW__UPDATE_QOS;
-    if (was_refused(memory, pod->uid, size, facts->now_us))
-        return AW__UPDATE_REFUSED;
-    return AW__UPDATE_GO;
+    return was_refused(memory, pod->uid, size, facts->now_us);
 }
 
 /* False: this pod needs nothing. */
@@ -225,14 +238,15 @@ static bool examine(const struct aw__update_facts *facts, const struct aw__updat
     const struct aw__update_pod *pod = &facts->pods[i];
     const int32_t index = aw__sized_container(intent, pod->pod);
     const int64_t wanted[AW__RESOURCES] = {intent->cpu_millicores, intent->memory_bytes};
-    const struct aw__resources others = {{-1, -1}, {-1, -1}};
     const enum aw__mpa_intent_mode mode = aw__mpa_intent_mode(intent);
     *ret = (struct candidate){.step.pod = i, .block = AW__UPDATE_NO_CONTAINER};
     if (index < 0)
         return true;
     const struct aw__resources now = aw__resources_of(aw_kube_span_item(
         pod->pod, pod->pod->containers, sizeof(struct aw_kube_container), (uint32_t)index));
-    aw__size(&now, wanted, &aw__limit_range_none, &others, &ret->step.size);
+    const struct aw__resources others = aw__sizing_others(pod->pod, (uint32_t)index);
+    const struct aw__limit_range *limits = facts->limits ? facts->limits : &aw__limit_range_none;
+    aw__size(&now, wanted, limits, &others, &ret->step.size);
     ret->step.container = (uint32_t)index;
     for (int r = 0; r < AW__RESOURCES; r++)
         ret->step.wanted[r] = wanted[r];
@@ -435,7 +449,7 @@ void aw__update_done(struct aw__update_memory *memory, const struct aw__update_s
 }
 
 void aw__update_refused(struct aw__update_memory *memory, const struct aw__update_step *step,
-                        const char *pod_uid, int64_t now_us)
+                        const char *pod_uid, enum aw__update_reason reason, int64_t now_us)
 {
     uint32_t oldest = 0;
     for (uint32_t i = 1; i < AW__UPDATE_REFUSALS_MAX; i++)
@@ -443,6 +457,7 @@ void aw__update_refused(struct aw__update_memory *memory, const struct aw__updat
             oldest = i;
     memory->refused[oldest].pod = hash_text(pod_uid);
     memory->refused[oldest].at_us = now_us;
+    memory->refused[oldest].reason = reason;
     for (int r = 0; r < AW__RESOURCES; r++)
         memory->refused[oldest].size[r] = step->size.request[r];
 }

@@ -21,6 +21,11 @@
  * Call order: plan; do the steps; note what became of each.
  * Memory:     plain structs; pods and intent are borrowed. Threads: pure functions of arguments.
  *
+ * A size is asked within the LimitRanges of the namespace, as the webhook gives it. A resize that
+ * hangs is given up for another size: one that is deferred for less, one at which the node fails
+ * (less memory than is in use) for anything else. Nobody is evicted because a node fails to shrink
+ * it, nor because of a quota: the new pod would fare no better.
+ *
  * The trap: a resize that the node cannot do shows in the pod's conditions while its spec already
  * has the new size. Comparing specs alone would call it done.
  */
@@ -35,7 +40,9 @@
 #define AW__UPDATE_REPLICAS_MIN   2u         /* upstream's --min-replicas */
 #define AW__UPDATE_DEFERRED_US    300000000  /* deferred for longer: as good as infeasible */
 #define AW__UPDATE_IN_PROGRESS_US 3600000000 /* likewise; both are upstream's */
+#define AW__UPDATE_ERROR_US       300000000  /* a node fails at it for longer: told */
 #define AW__UPDATE_REFUSED_US     3600000000 /* what the server refused is not asked so long */
+#define AW__UPDATE_QUOTA_US       300000000  /* what a quota refused: others may give room */
 #define AW__UPDATE_FRUITLESS_MAX  2u         /* evictions whose new pods had the old size */
 #define AW__UPDATE_FRUITLESS_US   3600000000 /* then another try is made */
 #define AW__UPDATE_STEPS_MAX      16u
@@ -68,6 +75,8 @@
     X(DEFERRED,       "ResizeDeferred",           false, "the node has no room for it yet")        \
     X(INFEASIBLE,     "ResizeInfeasible",         true,  "the node can never hold that size")      \
     X(REFUSED,        "ResizeRefused",            true,  "the server refused that size")           \
+    X(QUOTA,          "QuotaExceeded",            true,  "a ResourceQuota has no room for it")     \
+    X(RESIZE_ERROR,   "ResizeError",              true,  "the node fails to do the resize")        \
     X(QOS,            "QoSClassWouldChange",      true,  "the class of the pod would change")      \
     X(NO_WEBHOOK,     "NoAdmissionWebhook",       true,  "new pods would have the old size")       \
     X(TOO_FEW,        "TooFewReplicas",           true,  "an eviction would leave no replica")     \
@@ -106,6 +115,7 @@ struct aw__update_memory {
         uint64_t pod; /* hash of its uid; 0: free */
         int64_t size[AW__RESOURCES];
         int64_t at_us;
+        enum aw__update_reason reason; /* INFEASIBLE, REFUSED or QUOTA */
     } refused[AW__UPDATE_REFUSALS_MAX];
 };
 
@@ -116,10 +126,11 @@ struct aw__update_facts {
     const char *conflict;                  /* another autoscaler of the target; NULL: none */
     const struct aw__update_pod *pods;     /* of the target, those that are going too */
     uint32_t pod_count;
-    bool can_resize;    /* the server has pods/resize */
-    bool webhook_lives; /* new pods will be sized */
-    int64_t pause_us;   /* between two disruptions */
-    int64_t now_us;     /* wall */
+    const struct aw__limit_range *limits; /* of the namespace; NULL: none */
+    bool can_resize;                      /* the server has pods/resize */
+    bool webhook_lives;                   /* new pods will be sized */
+    int64_t pause_us;                     /* between two disruptions */
+    int64_t now_us;                       /* wall */
 };
 
 enum aw__update_action {
@@ -151,8 +162,9 @@ void aw__update_plan(const struct aw__update_facts *facts, struct aw__update_mem
 /* A step was done. */
 void aw__update_done(struct aw__update_memory *memory, const struct aw__update_step *step,
                      int64_t now_us);
-/* The server refused the size of a step for that pod. */
+/* The server refused the size of a step for that pod: INFEASIBLE (its node can never hold it),
+ * QUOTA, or REFUSED. */
 void aw__update_refused(struct aw__update_memory *memory, const struct aw__update_step *step,
-                        const char *pod_uid, int64_t now_us);
+                        const char *pod_uid, enum aw__update_reason reason, int64_t now_us);
 
 #endif

@@ -450,7 +450,7 @@ static void what_the_server_refused_is_remembered_for_an_hour(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         assert_step(&scene, RESIZE);
         aw__update_refused(&scene.memory, &scene.plan.steps[0],
-                           scene.list[scene.plan.steps[0].pod].uid, NOW_US);
+                           scene.list[scene.plan.steps[0].pod].uid, AW__UPDATE_REFUSED, NOW_US);
     }
     assert_nothing(&scene, REFUSED);
     scene.list[1].uid = "another"; /* a new pod is another matter */
@@ -459,6 +459,101 @@ static void what_the_server_refused_is_remembered_for_an_hour(void **state)
     scene.facts.now_us = NOW_US + 60 * (int64_t)MINUTES;
     ((struct aw__mpa_intent *)(void *)scene.intent)->time_us = scene.facts.now_us;
     assert_step(&scene, RESIZE);
+}
+
+/* Every pod is refused its size for `reason`. */
+static void refuse_all(struct scene *scene, enum aw__update_reason reason)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_step(scene, RESIZE);
+        aw__update_refused(&scene->memory, &scene->plan.steps[0],
+                           scene->list[scene->plan.steps[0].pod].uid, reason, NOW_US);
+    }
+}
+
+static void what_the_server_says_no_node_can_hold_is_told_as_such(void **state)
+{
+    struct scene scene;
+    (void)state;
+    open_scene(&scene, "InPlaceOrRecreate", BIGGER);
+    refuse_all(&scene, AW__UPDATE_INFEASIBLE);
+    assert_step(&scene, EVICT); /* another node may be larger */
+    set_intent(&scene, "Auto", BIGGER, "");
+    assert_nothing(&scene, INFEASIBLE);
+}
+
+static void a_quota_evicts_nobody_and_is_asked_again_soon(void **state)
+{
+    struct scene scene;
+    (void)state;
+    open_scene(&scene, "InPlaceOrRecreate", BIGGER);
+    refuse_all(&scene, AW__UPDATE_QUOTA);
+    assert_nothing(&scene, QUOTA); /* a pod that goes might not come back */
+    scene.facts.now_us = NOW_US + 5 * (int64_t)MINUTES;
+    ((struct aw__mpa_intent *)(void *)scene.intent)->time_us = scene.facts.now_us;
+    assert_step(&scene, RESIZE);
+}
+
+#define FAILING(since)                                                                             \
+    ",\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"},{\"type\":\"PodResizeInProgress\"," \
+    "\"status\":\"True\",\"reason\":\"Error\",\"lastTransitionTime\":\"" since "\"}]"
+#define RUNNING                                                                                    \
+    ",\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"},{\"type\":\"PodResizeInProgress\"," \
+    "\"status\":\"True\",\"lastTransitionTime\":\"2026-01-31T11:58:00Z\"}]"
+
+static void set_pods(struct scene *scene, const char *resources, const char *status)
+{
+    for (uint32_t i = 0; i < 3; i++)
+        set_pod(scene, i, resources, "", status);
+}
+
+/* Less memory than is in use: the node says Error, and does it when the memory is freed. */
+static void a_node_that_fails_to_shrink_a_pod_evicts_nobody(void **state)
+{
+    struct scene scene;
+    (void)state;
+    open_scene(&scene, "InPlaceOrRecreate", BIGGER);
+    set_pods(&scene, LARGE, RUNNING); /* at first without a reason */
+    assert_nothing(&scene, RESIZING);
+    set_pods(&scene, LARGE, FAILING("2026-01-31T11:58:00Z"));
+    assert_nothing(&scene, RESIZING);
+    set_pods(&scene, LARGE, FAILING("2026-01-31T11:50:00Z"));
+    assert_nothing(&scene, RESIZE_ERROR); /* for longer than five minutes: told */
+    set_pods(&scene, LARGE, FAILING("2026-01-31T10:50:00Z"));
+    assert_step(&scene, EVICT); /* for longer than an hour */
+}
+
+static void a_resize_that_hangs_is_given_up_for_another_size(void **state)
+{
+    static const char more[] = "\"replicas\":3,\"cpu\":\"500m\",\"memory\":\"2Gi\"," TIME;
+    static const char less[] = "\"replicas\":3,\"cpu\":\"500m\",\"memory\":\"700Mi\"," TIME;
+    struct scene scene;
+    (void)state;
+    open_scene(&scene, "Auto", more);
+    set_pods(&scene, LARGE, RUNNING);
+    assert_nothing(&scene, RESIZING); /* a moment */
+    set_pods(&scene, LARGE, FAILING("2026-01-31T11:58:00Z"));
+    assert_step(&scene, RESIZE); /* who needs more does not wait for what cannot be done */
+    set_pods(&scene, LARGE, DEFERRED("2026-01-31T11:58:00Z"));
+    assert_nothing(&scene, DEFERRED);
+    set_intent(&scene, "Auto", less, "");
+    assert_step(&scene, RESIZE); /* for less there may be room */
+}
+
+static void sizes_are_asked_within_the_limit_ranges(void **state)
+{
+    struct aw__limit_range limits = aw__limit_range_none;
+    struct scene scene;
+    (void)state;
+    open_scene(&scene, "Auto", BIGGER);
+    limits.max[AW__CPU] = 400;
+    limits.pod_max[AW__MEMORY] = (int64_t)768 << 20;
+    scene.facts.limits = &limits;
+    assert_step(&scene, RESIZE);
+    assert_int_equal(scene.plan.steps[0].size.request[AW__CPU], 400);
+    assert_int_equal(scene.plan.steps[0].size.request[AW__MEMORY], (int64_t)768 << 20);
+    set_pods(&scene, "\"requests\":{\"cpu\":\"400m\",\"memory\":\"768Mi\"}", "");
+    assert_nothing(&scene, DONE); /* as large as it may be */
 }
 
 static void a_resize_never_changes_the_class_of_a_pod(void **state)
@@ -543,6 +638,11 @@ AW_TEST_GROUP("controller-updater-plan")
         cmocka_unit_test(what_a_node_cannot_hold_is_evicted_only_where_the_object_allows),
         cmocka_unit_test(what_is_infeasible_is_asked_again_only_for_less),
         cmocka_unit_test(what_the_server_refused_is_remembered_for_an_hour),
+        cmocka_unit_test(what_the_server_says_no_node_can_hold_is_told_as_such),
+        cmocka_unit_test(a_quota_evicts_nobody_and_is_asked_again_soon),
+        cmocka_unit_test(a_node_that_fails_to_shrink_a_pod_evicts_nobody),
+        cmocka_unit_test(a_resize_that_hangs_is_given_up_for_another_size),
+        cmocka_unit_test(sizes_are_asked_within_the_limit_ranges),
         cmocka_unit_test(a_resize_never_changes_the_class_of_a_pod),
         cmocka_unit_test(a_container_that_is_not_there_is_told),
         cmocka_unit_test(half_a_view_of_the_pods_sizes_nothing),

@@ -451,6 +451,103 @@ static void what_the_node_cannot_hold_is_told_and_not_tried_for_ever(void **stat
     close_world(&world);
 }
 
+static void assert_able_reason(struct world *world, const char *reason, const char *words)
+{
+    json_t *object = aw_fake_apiserver_get(world->kube.twin, MPAS, "n", "web");
+    const char *path = "status.conditions[type=AbleToScale].reason";
+    assert_string_equal(aw_kube_text_at(object, path), reason);
+    const char *message = aw_kube_text_at(object, "status.conditions[type=AbleToScale].message");
+    if (!strstr(message, words))
+        fail_msg("%s", message);
+    json_decref(object);
+}
+
+/* A 403 to a resize is the word of four parties; only its text tells whose. */
+static void what_a_403_means_is_read_from_its_text(void **state)
+{
+    static const struct {
+        const char *message, *reason;
+    } cases[] = {
+        {"pods \"p\" is forbidden: node didn't have enough allocatable resources: cpu, requested: "
+         "9000, allocatable: 2000",
+         "ResizeInfeasible"},
+        {"pods \"p\" is forbidden: exceeded quota: q, requested: requests.cpu=1, used: "
+         "requests.cpu=3, limited: requests.cpu=3",
+         "QuotaExceeded"},
+        {"pods \"p\" is forbidden: maximum cpu usage per Container is 400m, but limit is 500m",
+         "ResizeRefused"},
+        {"pods \"p\" is forbidden: User \"system:serviceaccount:s:aware\" cannot patch resource "
+         "\"pods/resize\" in API group \"\" in the namespace \"n\"",
+         "Forbidden"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct world world;
+        open_world(&world, true);
+        set_object(&world, "Auto", "\"replicas\":3,\"cpu\":\"500m\",\"memory\":\"1Gi\"", 0);
+        aw_fake_apiserver_fault(world.kube.twin, &(struct aw_fake_apiserver_fault){
+                                                     .match = "PATCH /api/v1/namespaces/n/pods/",
+                                                     .count = UINT32_MAX,
+                                                     .status = 403,
+                                                     .reason = "Forbidden",
+                                                     .message = cases[i].message});
+        assert_true(until(&world, told_once));
+        assert_able_reason(&world, cases[i].reason, "is forbidden");
+        close_world(&world);
+    }
+}
+
+static void a_size_beyond_the_node_is_infeasible(void **state)
+{
+    struct world world;
+    (void)state;
+    open_world(&world, true);
+    aw_fake_apiserver_allocatable(world.kube.twin, 2000, (int64_t)4 << 30);
+    set_object(&world, "Auto", "\"replicas\":3,\"cpu\":\"3\",\"memory\":\"1Gi\"", 0);
+    assert_true(until(&world, told_once));
+    assert_able_reason(&world, "ResizeInfeasible", "allocatable: 2000");
+    for (int i = 0; i < 10; i++)
+        do_round(&world);
+    assert_int_equal(aw_updater_counts(world.updater)->refused, 3); /* each pod once */
+    close_world(&world);
+}
+
+static void a_resize_stays_within_the_limit_ranges_of_its_namespace(void **state)
+{
+    struct world world;
+    (void)state;
+    open_world(&world, true);
+    aw_fake_apiserver_set(
+        world.kube.twin, "/api/v1/limitranges",
+        "{\"metadata\":{\"namespace\":\"n\",\"name\":\"a\"},\"spec\":{\"limits\":[{\"type\":"
+        "\"Container\",\"max\":{\"cpu\":\"500m\"}}]}}");
+    aw_fake_apiserver_set(
+        world.kube.twin, "/api/v1/limitranges",
+        "{\"metadata\":{\"namespace\":\"other\",\"name\":\"a\"},\"spec\":{\"limits\":[{\"type\":"
+        "\"Container\",\"max\":{\"cpu\":\"1m\"}}]}}");
+    set_object(&world, "Auto", "\"replicas\":3,\"cpu\":\"2\",\"memory\":\"1Gi\"", 0);
+    assert_true(until(&world, all_resized)); /* to 500m each */
+    assert_int_equal(aw_updater_counts(world.updater)->refused, 0);
+    close_world(&world);
+}
+
+static void a_node_that_fails_at_a_resize_is_waited_for(void **state)
+{
+    struct world world;
+    (void)state;
+    open_world(&world, true);
+    set_object(&world, "InPlaceOrRecreate", "\"replicas\":3,\"cpu\":\"500m\",\"memory\":\"1Gi\"",
+               0);
+    aw_fake_apiserver_nodes_resize(world.kube.twin, AW_FAKE_RESIZE_ERROR);
+    for (int i = 0; i < 12; i++) {
+        renew(&world);
+        do_round(&world);
+    }
+    assert_int_equal(aw_updater_counts(world.updater)->evicted, 0);
+    assert_true(aw_updater_counts(world.updater)->resized >= 1);
+    close_world(&world);
+}
+
 static bool evicted_one(struct world *world)
 {
     renew(world);
@@ -578,6 +675,10 @@ AW_TEST_GROUP("controller-updater")
         cmocka_unit_test(vertical_and_event_driven_autoscalers_are_not_fought_either),
         cmocka_unit_test(sizes_follow_in_place_where_the_server_can),
         cmocka_unit_test(what_the_node_cannot_hold_is_told_and_not_tried_for_ever),
+        cmocka_unit_test(what_a_403_means_is_read_from_its_text),
+        cmocka_unit_test(a_size_beyond_the_node_is_infeasible),
+        cmocka_unit_test(a_resize_stays_within_the_limit_ranges_of_its_namespace),
+        cmocka_unit_test(a_node_that_fails_at_a_resize_is_waited_for),
         cmocka_unit_test(nobody_is_evicted_unless_the_webhook_lives),
         cmocka_unit_test(a_disruption_budget_is_an_answer_and_the_next_try_waits),
         cmocka_unit_test(a_missing_right_is_told),

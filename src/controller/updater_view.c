@@ -87,6 +87,7 @@ enum aw_err aw__view_open(struct aw__view *view, struct aw_kube *kube,
     view->kinds[AW__VIEW_DEPLOYMENTS] = aw_kube_deployments;
     view->kinds[AW__VIEW_STATEFULSETS] = aw_kube_statefulsets;
     view->kinds[AW__VIEW_REPLICASETS] = aw_kube_replicasets;
+    view->kinds[AW__VIEW_LIMIT_RANGES] = aw__limit_ranges;
     set_kind(view, AW__VIEW_HPAS, "autoscaling", server->autoscaling, "horizontalpodautoscalers",
              "HorizontalPodAutoscaler");
     set_kind(view, AW__VIEW_VPAS, "autoscaling.k8s.io", server->vpa, "verticalpodautoscalers",
@@ -129,6 +130,9 @@ static enum aw_err open_one(struct aw__view *view, enum aw__view_kind i, struct 
     case AW__VIEW_STATEFULSETS:
     case AW__VIEW_REPLICASETS:
         config.project = aw_kube_project_workload;
+        break;
+    case AW__VIEW_LIMIT_RANGES:
+        config.project = aw__limit_range_project;
         break;
     default:
         config.project = i == AW__VIEW_VPAS ? project_vpa : project_rival;
@@ -333,6 +337,21 @@ bool aw__view_pods(struct aw__view *view, const struct aw__mpa_intent *intent, c
     }
     *ret_count = count;
     return view->whole;
+}
+
+struct aw__limit_range aw__view_limits(const struct aw__view *view, const char *ns)
+{
+    struct aw__limit_range all = aw__limit_range_none;
+    const size_t len = strlen(ns);
+    const struct aw_kube_item *item;
+    uint32_t at = 0;
+    while ((item = aw_kube_informer_walk(view->informers[AW__VIEW_LIMIT_RANGES], &at)))
+        if (!strncmp(item->key, ns, len) && item->key[len] == '/')
+            aw__limit_range_narrow(&all, item->data);
+    /* what runs without a limit goes on without: a default is for those that are being made */
+    for (int r = 0; r < AW__RESOURCES; r++)
+        all.default_limit[r] = -1;
+    return all;
 }
 
 const char *aw__view_rival(const struct aw__view *view, const struct aw_kube_item *self,

@@ -26,6 +26,7 @@ enum aw__view_kind {
     AW__VIEW_DEPLOYMENTS,
     AW__VIEW_STATEFULSETS,
     AW__VIEW_REPLICASETS,
+    AW__VIEW_LIMIT_RANGES,
     AW__VIEW_HPAS, /* where the server has them, as the two below */
     AW__VIEW_VPAS,
     AW__VIEW_SCALED_OBJECTS, /* of KEDA */
@@ -80,6 +81,9 @@ bool aw__view_pods(struct aw__view *view, const struct aw__mpa_intent *intent, c
  * `buf`. */
 const char *aw__view_rival(const struct aw__view *view, const struct aw_kube_item *self,
                            const char *ns, char *buf, size_t size);
+
+/* What the LimitRanges of a namespace say together: a resize that breaks them is refused. */
+struct aw__limit_range aw__view_limits(const struct aw__view *view, const char *ns);
 
 /* The namespace of a key "namespace/name"; returns `buf`. And the name, within the key. */
 const char *aw__key_ns(const char *key, char *buf, size_t size);

@@ -380,8 +380,8 @@ static enum MHD_Result respond(struct aw_fake_apiserver *twin, struct MHD_Connec
     const char *watch = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "watch");
     enum MHD_Result result;
     if (faulty && fault.status) {
-        answer =
-            aw__fake_status(fault.status, fault.reason ? fault.reason : "", "as the test wants it");
+        answer = aw__fake_status(fault.status, fault.reason ? fault.reason : "",
+                                 fault.message ? fault.message : "as the test wants it");
         char *text = json_dumps(answer, JSON_COMPACT);
         json_decref(answer);
         result = answer_text(connection, fault.status, text, fault.retry_after_s);
@@ -460,6 +460,7 @@ struct aw_fake_apiserver *aw_fake_apiserver_open(void)
     pthread_mutex_init(&twin->lock, NULL);
     pthread_cond_init(&twin->moved, NULL);
     twin->version = 1000;
+    twin->allocatable_milli[0] = twin->allocatable_milli[1] = -1;
     twin->daemon = MHD_start_daemon(MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD,
                                     0, NULL, NULL, handle, twin, MHD_OPTION_SOCK_ADDR, &address,
                                     MHD_OPTION_NOTIFY_COMPLETED, finish, NULL, MHD_OPTION_END);
@@ -510,6 +511,15 @@ void aw_fake_apiserver_deny(struct aw_fake_apiserver *twin, const char *resource
 {
     pthread_mutex_lock(&twin->lock);
     snprintf(twin->denied, sizeof twin->denied, "%s", resource);
+    pthread_mutex_unlock(&twin->lock);
+}
+
+void aw_fake_apiserver_allocatable(struct aw_fake_apiserver *twin, int64_t cpu_millicores,
+                                   int64_t memory_bytes)
+{
+    pthread_mutex_lock(&twin->lock);
+    twin->allocatable_milli[0] = cpu_millicores;
+    twin->allocatable_milli[1] = memory_bytes < 0 ? -1 : memory_bytes * 1000;
     pthread_mutex_unlock(&twin->lock);
 }
 

@@ -27,6 +27,7 @@ struct aw_fake_apiserver_fault {
     uint32_t count;       /* UINT32_MAX: until cleared */
     int status;           /* answer this; 0: see below */
     const char *reason;   /* of the Status; borrowed */
+    const char *message;  /* likewise; NULL: some text */
     int retry_after_s;    /* header; 0: none */
     bool cut;             /* the connection breaks in the middle of the answer */
     bool rubbish;         /* 200, and not JSON */
@@ -48,9 +49,13 @@ enum aw_fake_apiserver_resize {
     AW_FAKE_RESIZE_IN_PROGRESS,
     AW_FAKE_RESIZE_DEFERRED,
     AW_FAKE_RESIZE_INFEASIBLE,
+    AW_FAKE_RESIZE_ERROR, /* in progress, and the node fails at it */
 };
 void aw_fake_apiserver_nodes_resize(struct aw_fake_apiserver *twin,
                                     enum aw_fake_apiserver_resize resize);
+/* What a node has to give: a resize beyond it is 403. -1: nobody asks, as at the start. */
+void aw_fake_apiserver_allocatable(struct aw_fake_apiserver *twin, int64_t cpu_millicores,
+                                   int64_t memory_bytes);
 void aw_fake_apiserver_fault(struct aw_fake_apiserver *twin,
                              const struct aw_fake_apiserver_fault *fault);
 void aw_fake_apiserver_clear_faults(struct aw_fake_apiserver *twin);

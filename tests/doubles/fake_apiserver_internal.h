@@ -45,6 +45,7 @@ struct aw_fake_apiserver {
     uint32_t watching;
     char token[128], denied[64];
     enum aw_fake_apiserver_resize resize; /* what nodes say */
+    int64_t allocatable_milli[2];         /* cpu, memory; -1: anything */
     struct aw__fake_object objects[AW__FAKE_OBJECTS_MAX];
     uint32_t object_count;
     struct aw__fake_change history[AW__FAKE_HISTORY_MAX];
@@ -65,8 +66,8 @@ json_t *aw__fake_status(int code, const char *reason, const char *message);
 void aw__fake_merge(json_t *target, const json_t *patch); /* RFC 7396 */
 
 /* The rest with the lock held. */
-/* Edits a pod; NULL, or why it is refused: then `pod` is worth nothing. */
-const char *aw__fake_resize(struct aw_fake_apiserver *twin, json_t *pod, const json_t *patch);
+/* Edits a pod; NULL, or the Status of a refusal: then `pod` is worth nothing. */
+json_t *aw__fake_resize(struct aw_fake_apiserver *twin, json_t *pod, const json_t *patch);
 struct aw__fake_object *aw__fake_find(struct aw_fake_apiserver *twin, const char *collection,
                                       const char *ns, const char *name);
 void aw__fake_store(struct aw_fake_apiserver *twin, const char *collection, json_t *json);

@@ -1,15 +1,20 @@
 /*
- * fake_apiserver_resize.c - pods/resize of the fake, as the documentation of Kubernetes 1.33 has
- * it.
+ * fake_apiserver_resize.c - pods/resize of the fake, as Kubernetes 1.36 does it.
  *
- * Refused: anything in the patch but names and resources of containers that are there; resources
- * other than cpu and memory; taking an amount away; a request above its limit; another class of
- * quality of service; a mirror pod; a lower memory limit unless the container restarts for it.
+ * 422, by validation: resources other than cpu and memory; taking an amount away; a request above
+ * its limit; another class of quality of service; a mirror pod; containers that are not there; a
+ * node that does not know resizes (a container that runs, and whose status names no resources).
+ * 403, by admission: more than the node can ever give; what breaks a LimitRange.
+ * Other fields of a patch are dropped without a word. Less memory is taken, below what is used too:
+ * the node then fails at it (1.33 refused a lower memory limit; that is no longer so).
+ *
  * Accepted sizes stand in the spec at once. What the node says of them is the test's to choose:
- * done (the status has them), in progress, deferred or infeasible (a condition has that).
+ * done (the status has them), in progress, failing, deferred or infeasible (a condition has that).
+ * Quotas are not counted here: a test that wants their word has a fault say it.
  */
 #include "doubles/fake_apiserver_internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/quantity.h"
@@ -56,43 +61,26 @@ static const char *qos(const json_t *pod)
     return !any ? "BestEffort" : all ? "Guaranteed" : "Burstable";
 }
 
-/* Whether a patch of a container says nothing but a name and amounts of cpu and memory. */
+/* Whether a patch of a container leaves alone what cannot change. */
 static const char *bad_patch(const json_t *wanted)
 {
-    const char *key, *list, *resource;
-    json_t *value, *amounts, *each;
-    json_object_foreach((json_t *)(uintptr_t)wanted, key, value)
+    const char *list, *resource;
+    json_t *amounts, *each;
+    json_object_foreach(json_object_get(wanted, "resources"), list, amounts)
     {
-        if (!strcmp(key, "name"))
-            continue;
-        if (strcmp(key, "resources") != 0)
-            return "only the resources of containers are mutable";
-        json_object_foreach(value, list, amounts)
+        json_object_foreach(amounts, resource, each)
         {
-            json_object_foreach(amounts, resource, each)
-            {
-                if (strcmp(resource, "cpu") != 0 && strcmp(resource, "memory") != 0)
-                    return "only cpu and memory resources are mutable";
-                if (json_is_null(each))
-                    return "resource amounts cannot be removed";
-            }
+            if (strcmp(resource, "cpu") != 0 && strcmp(resource, "memory") != 0)
+                return "only cpu and memory resources are mutable";
+            if (json_is_null(each))
+                return "resource limits cannot be removed";
         }
     }
     return NULL;
 }
 
-static const char *bad_result(const json_t *before, const json_t *after)
+static const char *bad_result(const json_t *after)
 {
-    const json_t *policies = json_object_get(after, "resizePolicy"), *policy;
-    bool restarts = false;
-    size_t i;
-    json_array_foreach(policies, i, policy)
-    {
-        const char *name = json_string_value(json_object_get(policy, "resourceName"));
-        const char *what = json_string_value(json_object_get(policy, "restartPolicy"));
-        restarts = restarts ||
-                   (name && what && !strcmp(name, "memory") && !strcmp(what, "RestartContainer"));
-    }
     for (int r = 0; r < 2; r++) {
         const int64_t limit = amount(after, "limits", resources[r]);
         const int64_t request = amount(after, "requests", resources[r]);
@@ -100,10 +88,96 @@ static const char *bad_result(const json_t *before, const json_t *after)
             return "quantities must match the regular expression";
         if (limit >= 0 && request > limit)
             return "must be less than or equal to the limit";
-        if (r == 1 && !restarts && limit < amount(before, "limits", resources[r]))
-            return "memory limits cannot be decreased";
     }
     return NULL;
+}
+
+static json_t *forbidden(const json_t *pod, const char *why)
+{
+    char text[AW__FAKE_TEXT_MAX];
+    const char *name = json_string_value(in(pod, "metadata", "name"));
+    snprintf(text, sizeof text, "pods \"%s\" is forbidden: %s", name ? name : "", why);
+    return aw__fake_status(403, "Forbidden", text);
+}
+
+static json_t *invalid(const char *why)
+{
+    return aw__fake_status(422, "Invalid", why);
+}
+
+/* The admission plugin PodResize: whether the node could ever hold all of the pod. */
+static json_t *beyond_node(const struct aw_fake_apiserver *twin, const json_t *pod)
+{
+    char why[192];
+    size_t i;
+    const json_t *container;
+    for (int r = 0; r < 2; r++) {
+        int64_t sum = 0;
+        json_array_foreach(in(pod, "spec", "containers"), i, container)
+        {
+            const int64_t request = amount(container, "requests", resources[r]);
+            sum += request > 0 ? request : 0;
+        }
+        const int64_t there = twin->allocatable_milli[r], unit = r == 0 ? 1 : 1000;
+        if (there < 0 || sum <= there)
+            continue;
+        snprintf(why, sizeof why,
+                 "node didn't have enough allocatable resources: %s, requested: %lld, allocatable: "
+                 "%lld",
+                 resources[r], (long long)(sum / unit), (long long)(there / unit));
+        return forbidden(pod, why);
+    }
+    return NULL;
+}
+
+/* LimitRanger, as far as bounds of a container go: `max` of limits, `min` of requests. */
+static json_t *beyond_range(struct aw_fake_apiserver *twin, const json_t *pod)
+{
+    const char *ns = json_string_value(in(pod, "metadata", "namespace"));
+    size_t i, j;
+    const json_t *item, *container;
+    char why[128];
+    for (uint32_t o = 0; ns && o < twin->object_count; o++) {
+        const struct aw__fake_object *object = &twin->objects[o];
+        if (strcmp(object->collection, "/api/v1/limitranges") != 0 || strcmp(object->ns, ns) != 0)
+            continue;
+        json_array_foreach(in(object->json, "spec", "limits"), i, item)
+        {
+            const char *type = json_string_value(json_object_get(item, "type"));
+            json_t *as_container = json_pack("{s:O}", "resources", item);
+            json_array_foreach(in(pod, "spec", "containers"), j, container)
+            {
+                for (int r = 0; type && !strcmp(type, "Container") && r < 2; r++) {
+                    const int64_t max = amount(as_container, "max", resources[r]);
+                    const int64_t min = amount(as_container, "min", resources[r]);
+                    const int64_t limit = amount(container, "limits", resources[r]);
+                    const int64_t request = amount(container, "requests", resources[r]);
+                    const bool over = max >= 0 && limit > max;
+                    if (!over && (min < 0 || request >= min))
+                        continue;
+                    snprintf(why, sizeof why, "%s %s usage per Container is another",
+                             over ? "maximum" : "minimum", resources[r]);
+                    json_decref(as_container);
+                    return forbidden(pod, why);
+                }
+            }
+            json_decref(as_container);
+        }
+    }
+    return NULL;
+}
+
+/* A node from before resizes: its kubelet names no resources in the status. */
+static bool old_node(const json_t *pod)
+{
+    size_t i;
+    const json_t *status;
+    json_array_foreach(in(pod, "status", "containerStatuses"), i, status)
+    {
+        if (in(status, "state", "running"))
+            return !json_object_get(status, "resources");
+    }
+    return false;
 }
 
 /* The kubelet, as far as it shows. */
@@ -115,6 +189,7 @@ static void let_node_answer(struct aw_fake_apiserver *twin, json_t *pod)
         [AW_FAKE_RESIZE_IN_PROGRESS] = {"PodResizeInProgress", ""},
         [AW_FAKE_RESIZE_DEFERRED] = {"PodResizePending", "Deferred"},
         [AW_FAKE_RESIZE_INFEASIBLE] = {"PodResizePending", "Infeasible"},
+        [AW_FAKE_RESIZE_ERROR] = {"PodResizeInProgress", "Error"},
     };
     json_t *status = json_object_get(pod, "status"), *kept = json_array(), *condition;
     size_t i;
@@ -146,21 +221,15 @@ static void let_node_answer(struct aw_fake_apiserver *twin, json_t *pod)
     json_object_set_new(status, "conditions", kept);
 }
 
-const char *aw__fake_resize(struct aw_fake_apiserver *twin, json_t *pod, const json_t *patch)
+json_t *aw__fake_resize(struct aw_fake_apiserver *twin, json_t *pod, const json_t *patch)
 {
     const char *class_before = qos(pod), *refusal;
-    const char *key;
     size_t i, j;
-    json_t *wanted, *container, *value;
+    json_t *wanted, *container, *status;
     if (in(json_object_get(pod, "metadata"), "annotations", "kubernetes.io/config.mirror"))
-        return "static pods may not be resized";
-    json_object_foreach((json_t *)(uintptr_t)patch, key, value)
-    {
-        if (strcmp(key, "metadata") != 0 && strcmp(key, "spec") != 0)
-            return "only the resources of containers are mutable";
-    }
-    if (json_object_size(json_object_get(patch, "spec")) != 1)
-        return "only the resources of containers are mutable";
+        return invalid("static pods cannot be resized");
+    if (old_node(pod))
+        return invalid("Pod running on node without support for resize");
     json_array_foreach(in(patch, "spec", "containers"), i, wanted)
     {
         bool found = false;
@@ -170,17 +239,21 @@ const char *aw__fake_resize(struct aw_fake_apiserver *twin, json_t *pod, const j
             if (refusal ||
                 !json_equal(json_object_get(container, "name"), json_object_get(wanted, "name")))
                 continue;
-            json_t *before = json_deep_copy(container);
+            json_t *only = json_pack("{s:O?}", "resources", json_object_get(wanted, "resources"));
             found = true;
-            aw__fake_merge(container, wanted);
-            refusal = bad_result(before, container);
-            json_decref(before);
+            if (json_object_get(wanted, "resources"))
+                aw__fake_merge(container, only);
+            json_decref(only);
+            refusal = bad_result(container);
         }
         if (refusal || !found)
-            return refusal ? refusal : "containers may not be added";
+            return invalid(refusal ? refusal : "containers may not be added or removed on resize");
     }
     if (strcmp(class_before, qos(pod)) != 0)
-        return "Pod QOS Class may not change as a result of resizing";
-    let_node_answer(twin, pod);
-    return NULL;
+        return invalid("Pod QOS Class may not change as a result of resizing");
+    status = beyond_range(twin, pod);
+    status = status ? status : beyond_node(twin, pod);
+    if (!status)
+        let_node_answer(twin, pod);
+    return status;
 }

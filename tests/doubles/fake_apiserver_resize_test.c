@@ -1,6 +1,7 @@
-/* fake_apiserver_resize_test.c - pods/resize of the fake keeps the rules that the documentation
- * names. */
+/* fake_apiserver_resize_test.c - pods/resize of the fake keeps the rules that a real server has. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "kube/kube_testing.h"
 #include "kube/project.h"
@@ -43,7 +44,7 @@ static int patch(struct aw_kube_world *world, const char *container)
     "\"requests\":{\"cpu\":\"1\",\"memory\":\"1Gi\"},\"limits\":{\"cpu\":\"2\",\"memory\":" \
     "\"2Gi\"}"
 
-static void what_the_documentation_refuses_is_refused(void **state)
+static void what_a_server_refuses_is_refused(void **state)
 {
     static const struct {
         const char *why, *meta, *resources, *more, *patch;
@@ -62,12 +63,15 @@ static void what_the_documentation_refuses_is_refused(void **state)
         {"a request above its limit", "", BURSTABLE, "", APP("\"requests\":{\"cpu\":\"3\"}"), 422},
         {"an amount is taken away", "", BURSTABLE, "", APP("\"limits\":{\"cpu\":null}"), 422},
         {"another resource", "", BURSTABLE, "", APP("\"limits\":{\"nvidia.com/gpu\":\"1\"}"), 422},
-        {"another field", "", BURSTABLE, "", "\"name\":\"app\",\"image\":\"x\"", 422},
         {"another container", "", BURSTABLE, "", "\"name\":\"new\",\"resources\":{}", 422},
         {"not an amount", "", BURSTABLE, "", APP("\"requests\":{\"cpu\":\"much\"}"), 422},
         {"a mirror pod", ",\"annotations\":{\"kubernetes.io/config.mirror\":\"x\"}", BURSTABLE, "",
          APP("\"requests\":{\"cpu\":\"1500m\"}"), 422},
-        {"less memory at most", "", BURSTABLE, "", APP("\"limits\":{\"memory\":\"1500Mi\"}"), 422},
+        {"less memory at most", "", BURSTABLE, "", APP("\"limits\":{\"memory\":\"1500Mi\"}"), 200},
+        {"more than a LimitRange allows", "", BURSTABLE, "", APP("\"limits\":{\"cpu\":\"7\"}"),
+         403},
+        {"more than the node has", "", BURSTABLE, "",
+         APP("\"requests\":{\"cpu\":\"9\"},\"limits\":{\"cpu\":\"9\"}"), 403},
         {"less memory at most, with a restart", "", BURSTABLE,
          ",\"resizePolicy\":[{\"resourceName\":\"memory\",\"restartPolicy\":\"RestartContainer\"}]",
          APP("\"limits\":{\"memory\":\"1500Mi\"}"), 200},
@@ -75,7 +79,14 @@ static void what_the_documentation_refuses_is_refused(void **state)
     struct aw_kube_world world;
     (void)state;
     aw_kube_world_open(&world, &(struct aw_kube_options){.requests_per_second = 1000});
+    aw_fake_apiserver_allocatable(world.twin, 8000, (int64_t)16 << 30);
+    aw_fake_apiserver_set(
+        world.twin, "/api/v1/limitranges",
+        "{\"metadata\":{\"namespace\":\"n\",\"name\":\"l\"},\"spec\":{\"limits\":[{"
+        "\"type\":\"Container\",\"max\":{\"cpu\":\"6\"}}]}}");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (!strcmp(cases[i].why, "more than the node has"))
+            aw_fake_apiserver_remove(world.twin, "/api/v1/limitranges", "n", "l");
         set_pod(&world, cases[i].meta, cases[i].resources, cases[i].more);
         json_t *before = aw_fake_apiserver_get(world.twin, PODS, "n", "p");
         const int code = patch(&world, cases[i].patch);
@@ -89,6 +100,40 @@ static void what_the_documentation_refuses_is_refused(void **state)
     aw_kube_world_close(&world);
 }
 
+/* A kubelet from before resizes names no resources of what runs. */
+static void a_pod_on_an_old_node_is_refused(void **state)
+{
+    struct aw_kube_world world;
+    (void)state;
+    aw_kube_world_open(&world, &(struct aw_kube_options){.requests_per_second = 1000});
+    set_pod(&world, "", BURSTABLE, "");
+    json_t *pod = aw_fake_apiserver_get(world.twin, PODS, "n", "p");
+    json_object_set_new(json_object_get(pod, "status"), "containerStatuses",
+                        json_pack("[{s:s, s:{s:{}}}]", "name", "app", "state", "running"));
+    char *text = json_dumps(pod, 0);
+    aw_fake_apiserver_set(world.twin, PODS, text);
+    free(text);
+    json_decref(pod);
+    assert_int_equal(patch(&world, APP("\"requests\":{\"cpu\":\"1500m\"}")), 422);
+    aw_kube_world_close(&world);
+}
+
+/* Seen on 1.36: such a patch is 200, and nothing has changed. */
+static void other_fields_of_a_patch_are_dropped_without_a_word(void **state)
+{
+    struct aw_kube_world world;
+    (void)state;
+    aw_kube_world_open(&world, &(struct aw_kube_options){.requests_per_second = 1000});
+    set_pod(&world, "", BURSTABLE, "");
+    json_t *before = aw_fake_apiserver_get(world.twin, PODS, "n", "p");
+    assert_int_equal(patch(&world, "\"name\":\"app\",\"image\":\"x\""), 200);
+    json_t *after = aw_fake_apiserver_get(world.twin, PODS, "n", "p");
+    assert_true(json_equal(json_object_get(before, "spec"), json_object_get(after, "spec")));
+    json_decref(before);
+    json_decref(after);
+    aw_kube_world_close(&world);
+}
+
 static void what_the_node_says_stands_in_the_conditions(void **state)
 {
     static const struct {
@@ -99,6 +144,7 @@ static void what_the_node_says_stands_in_the_conditions(void **state)
         {AW_FAKE_RESIZE_DEFERRED, "Deferred", false, false},
         {AW_FAKE_RESIZE_INFEASIBLE, "Infeasible", false, false},
         {AW_FAKE_RESIZE_IN_PROGRESS, "", true, false},
+        {AW_FAKE_RESIZE_ERROR, "", true, false},
         {AW_FAKE_RESIZE_DONE, "", false, true},
     };
     struct aw_kube_world world;
@@ -133,7 +179,9 @@ static void what_the_node_says_stands_in_the_conditions(void **state)
 AW_TEST_GROUP("fake-apiserver-resize")
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_the_documentation_refuses_is_refused),
+        cmocka_unit_test(what_a_server_refuses_is_refused),
+        cmocka_unit_test(a_pod_on_an_old_node_is_refused),
+        cmocka_unit_test(other_fields_of_a_patch_are_dropped_without_a_word),
         cmocka_unit_test(what_the_node_says_stands_in_the_conditions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -181,11 +181,11 @@ static json_t *patch_object(struct aw_fake_apiserver *twin, const struct aw__fak
         return conflict(ret_status);
     json_t *copy = json_deep_copy(object->json);
     if (!strcmp(route->sub, "resize")) {
-        const char *refusal = aw__fake_resize(twin, copy, body);
+        json_t *refusal = aw__fake_resize(twin, copy, body);
         if (refusal) {
             json_decref(copy);
-            *ret_status = 422;
-            return aw__fake_status(422, "Invalid", refusal);
+            *ret_status = (int)json_integer_value(json_object_get(refusal, "code"));
+            return refusal;
         }
     } else if (!strcmp(route->sub, "scale")) {
         aw__fake_merge(json_object_get(copy, "spec"), json_object_get(body, "spec"));

@@ -32,6 +32,35 @@ BAD = (
 )
 
 
+def sized(low, high):
+    return [{"name": "app", "requests": {"minAllowed": low, "maxAllowed": high}}]
+
+
+CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {
+    "type": "Utilization", "averageUtilization": 60}}}
+
+# the same by rules over several fields, which servers have since 1.28; and what is good
+RULED = (
+    (("constraints", "global", "minReplicas"), 31, "spec.constraints.global"),
+    (("constraints", "container"), sized({"cpu": 2}, {"cpu": "1500m"}),
+     "spec.constraints.container[0].requests"),
+    (("constraints", "pod"), {"requests": {
+        "minAllowed": {"memory": "2Gi"}, "maxAllowed": {"memory": "1Gi"}}},
+     "spec.constraints.pod.requests"),
+    (("constraints", "container"), [{"name": "a"}, {"name": "b"}], "spec.constraints.container"),
+    (("constraints", "container"), [{"name": "a"}, {"name": "a", "mode": "Off"}],
+     "spec.constraints.container"),
+    (("goals", "metrics"), [{"type": "Pods", "pods": {}}], "spec.goals.metrics"),
+    (("goals", "metrics"), [CPU, CPU], "spec.goals.metrics"),
+    (("learning",), {"retraining": {"highStakes": True, "mode": "online"}},
+     "spec.learning.retraining"),
+    (("goals",), {"metrics": [CPU]}, None),
+    (("constraints", "container"), sized({"cpu": "100m"}, {"cpu": 2, "memory": "1Gi"}), None),
+    (("constraints", "container"), [{"name": "a"}, {"name": "*"}, {"name": "b", "mode": "Off"}],
+     None),
+)
+
+
 def the_definition_is_taken_and_its_columns_are_shown(cluster):
     cluster.define()
     found = cluster.get("crd", "multidimpodautoscalers.autoscaling.aware.dev")
@@ -47,19 +76,34 @@ def the_definition_is_taken_and_its_columns_are_shown(cluster):
         expect("TARGET" in cluster.kubectl("-n", ns, "get", "mpa", "-o", "wide"), "no target")
 
 
+def changed(path, value):
+    bad = copy.deepcopy(GOOD)
+    at = bad["spec"]
+    for key in path[:-1]:
+        at = at.setdefault(key, {})
+    if value is None:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = value
+    return json.dumps(bad)
+
+
+def what_fields_say_together_is_judged_when_it_is_written(cluster):
+    cluster.needs(28, "rules that compare amounts")
+    with cluster.namespace() as ns:
+        for path, value, wanted in RULED:
+            done = cluster.kubectl("-n", ns, "create", "--dry-run=server", "-f", "-",
+                                   text=changed(path, value), check=False)
+            expect((done.returncode == 0) == (wanted is None), f"{path} = {value!r}", done.stderr)
+            expect(f"{wanted}: Invalid value" in done.stderr or not wanted,
+                   f"{path} = {value!r}: the field is not named", done.stderr)
+
+
 def an_object_that_is_wrong_is_refused_and_the_field_is_named(cluster):
     with cluster.namespace() as ns:
         for path, value, wanted in BAD:
-            bad = copy.deepcopy(GOOD)
-            at = bad["spec"]
-            for key in path[:-1]:
-                at = at.setdefault(key, {})
-            if value is None:
-                del at[path[-1]]
-            else:
-                at[path[-1]] = value
             done = cluster.kubectl("-n", ns, "create", "--validate=false", "-f", "-",
-                                   text=json.dumps(bad), check=False)
+                                   text=changed(path, value), check=False)
             expect(done.returncode != 0, f"{path} = {value!r} was taken", done.stdout)
             expect(wanted in done.stderr, f"{path} = {value!r}: the field is not named",
                    done.stderr)
@@ -116,9 +160,11 @@ def the_doctor_finds_what_there_is(cluster):
     done = cluster.run("doctor", "--output", "json", check=False)
     report = json.loads(done.stdout)
     said = {one["check"]: one for one in report["findings"]}
-    expect("1.20" in said["server"]["found"], "which server?", report)
-    expect("policy/v1beta1" in said["eviction"]["found"], "which evictions?", report)
-    expect(said["resize"]["state"] == "note", "an old server resizes in place?", report)
+    expect(f"1.{cluster.minor}" in said["server"]["found"], "which server?", report)
+    expect(("policy/v1beta1" in said["eviction"]["found"]) == (cluster.minor < 21),
+           "which evictions?", report)
+    expect((said["resize"]["state"] == "note") != cluster.resizes, "does it resize in place?",
+           report)
     expect(any("secrets" in one["found"] for one in report["findings"]),
            "an administrator may read secrets, and it is not said", report)
     expect(done.returncode == (1 if report["lacks"] else 0), "the exit status does not tell")
@@ -220,6 +266,7 @@ def the_client_stands_what_a_real_server_does(cluster):
 TESTS = (
     the_definition_is_taken_and_its_columns_are_shown,
     an_object_that_is_wrong_is_refused_and_the_field_is_named,
+    what_fields_say_together_is_judged_when_it_is_written,
     a_field_that_nobody_knows_is_not_kept,
     the_objects_of_the_examples_and_samples_are_taken,
     a_status_is_written_apart_from_what_is_wanted,
@@ -231,4 +278,4 @@ TESTS = (
     the_client_stands_what_a_real_server_does,
 )
 
-PLANE = TESTS[:5]
+PLANE = TESTS[:6]

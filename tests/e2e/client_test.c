@@ -201,12 +201,13 @@ static void a_real_server_is_known_by_what_it_has(void **state)
 {
     const struct world *world = *state;
     assert_int_equal(world->server.major, 1);
-    assert_int_equal(world->server.minor, 20);
-    assert_string_equal(world->server.eviction, "v1beta1");
-    assert_string_equal(world->server.autoscaling, "v2beta2");
+    const bool modern = world->server.minor >= 33;
+    assert_true(modern || world->server.minor == 20);
+    assert_string_equal(world->server.eviction, modern ? "v1" : "v1beta1");
+    assert_string_equal(world->server.autoscaling, modern ? "v2" : "v2beta2");
     assert_string_equal(world->server.leases, "v1");
     assert_string_equal(world->server.events, "v1");
-    assert_false(world->server.pod_resize);
+    assert_int_equal(world->server.pod_resize, modern);
 }
 
 static void a_copy_follows_what_others_do(void **state)
@@ -280,7 +281,8 @@ static void a_list_whose_version_was_compacted_begins_anew(void **state)
     const struct aw_kube_visitor visitor = {page_begin, page_object, &pages};
     make_deployments(world);
     assert_ok(aw_kube_list(world->kube, &query, &visitor, NULL));
-    assert_int_equal(pages.begun, 2);
+    /* since 1.34 a server answers the rest from snapshots of its own, whatever etcd forgot */
+    assert_true(pages.begun == 2 || world->server.minor >= 34);
     assert_int_equal(pages.objects, OBJECTS);
 }
 
@@ -395,9 +397,9 @@ static json_t *get_pod(struct world *world, const char *name)
 
 static void a_budget_blocks_an_eviction_and_another_pod_is_not_evicted(void **state)
 {
-    static const struct aw_kube_kind budgets = {"policy", "v1beta1", "poddisruptionbudgets",
-                                                "PodDisruptionBudget", true};
     struct world *world = *state;
+    const struct aw_kube_kind budgets = {"policy", world->server.minor >= 21 ? "v1" : "v1beta1",
+                                         "poddisruptionbudgets", "PodDisruptionBudget", true};
     const struct aw_kube_ref budget = {.kind = &budgets, .ns = world->ns, .name = "held"};
     const int64_t until_us = now() + PATIENCE_US;
     enum aw_kube_eviction told = AW_KUBE_EVICTED;

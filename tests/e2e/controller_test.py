@@ -143,9 +143,9 @@ def one_leads_and_the_next_takes_over(cluster):
 
 
 def changes_arrive_where_they_are_asked_for(cluster):
-    """Auto: replicas by the scale subresource; sizes by eviction, with the webhook sizing the new
-    pods, because this server cannot resize in place. The bounds ask for more than there is, so that
-    it does not depend on how busy this machine is."""
+    """Auto: replicas by the scale subresource; sizes in place where the server can, else by
+    eviction; the webhook sizes new pods in either case. The bounds ask for more than there is, so
+    that it does not depend on how busy this machine is."""
     needs(cluster, "updater", "admission")
     cluster.uninstall()
     cluster.install("acting")
@@ -155,25 +155,34 @@ def changes_arrive_where_they_are_asked_for(cluster):
         wanted["spec"]["constraints"]["global"]["minReplicas"] = 3
         wanted["spec"]["constraints"]["container"][0]["requests"]["minAllowed"]["memory"] = "256Mi"
         with one.load(4), controller(cluster, "recommender,updater,admission") as process:
-            wait_for("a certificate in the webhook", lambda: cluster.get(
-                "mutatingwebhookconfiguration", "aware")["webhooks"][0]["clientConfig"].get(
-                    "caBundle"))
             cluster.apply(wanted)
             found = wait_for("a recommendation within the bounds", lambda: (
                 lambda seen: seen and seen["replicas"] >= 3 and seen)(recommended(cluster, one.ns)))
             expect(found["memory"] == "256Mi", "the recommended memory", pretty(found))
+            wait_for("a certificate in the webhook", lambda: cluster.get(
+                "mutatingwebhookconfiguration", "aware")["webhooks"][0]["clientConfig"].get(
+                    "caBundle"))
             wait_for("three replicas", lambda: one.get()["spec"]["replicas"] >= 3)
 
-            def replaced():
+            def running():
                 one.tell()
-                pods = [pod for pod in one.pods() if pod["status"].get("phase") == "Running" and
+                return [pod for pod in one.pods() if pod["status"].get("phase") == "Running" and
                         pod["status"].get("containerStatuses", [{}])[0].get("ready")]
-                return (len(pods) >= 3 and {pod["metadata"]["uid"] for pod in pods}.isdisjoint(old)
-                        and pods)
-            pods = wait_for("every old pod to be replaced", replaced, 600)
-            for pod in pods:
-                limit = cluster.cgroup(pod, "memory/memory.limit_in_bytes")
-                expect(limit == 256 << 20, "the memory limit of the kernel", limit)
+
+            def limits(pods):
+                return [cluster.cgroup(pod, "memory/memory.limit_in_bytes") for pod in pods]
+
+            def changed():
+                pods = running()
+                gone = {pod["metadata"]["uid"] for pod in pods}.isdisjoint(old)
+                return (len(pods) >= 3 and (cluster.resizes or gone) and
+                        set(limits(pods)) == {256 << 20} and pods)
+            pods = wait_for("every pod to have the new size in the kernel", changed, 600)
+            if cluster.resizes:
+                kept = [pod for pod in pods if pod["metadata"]["uid"] in old]
+                expect({pod["metadata"]["uid"] for pod in kept} == old, "pods were replaced")
+                expect(all(pod["status"]["containerStatuses"][0]["restartCount"] == 0
+                           for pod in pods), "a container was restarted", pretty(pods))
             expect(one.get()["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"][
                 "memory"] == "192Mi", "the template of the Deployment was edited")
             expect(events(cluster, one.ns), "nothing was told")

@@ -35,7 +35,7 @@ def the_chart_is_the_same_as_the_manifests(cluster):
                              "acting-persistent"),
                             ({"acting": True, "prometheus": {"service": {"name": "prometheus"}}},
                              "acting-proxied")):
-        chart = plain(for_this_server(Chart(CHART).template(values)[0]))
+        chart = plain(for_this_server(Chart(CHART).template(values)[0], cluster.minor))
         shipped = plain(cluster.kustomize(overlay))
         expect(sorted(chart) == sorted(shipped), f"{overlay}: other objects",
                sorted(set(chart) ^ set(shipped)))
@@ -56,7 +56,7 @@ def the_chart_is_taken_by_the_server_with_every_option(cluster):
             "tolerations": [{"key": "x", "operator": "Exists"}]}):
         objects, notes = Chart(CHART).template(values, namespace="default")
         expect("kubectl" in notes, "no notes", notes)
-        for one in for_this_server(objects):
+        for one in for_this_server(objects, cluster.minor):
             if one["metadata"].get("namespace") in ("shop", "monitoring"):
                 one["metadata"]["namespace"] = "default"
             try:

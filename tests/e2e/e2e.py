@@ -28,8 +28,8 @@ import yaml
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-MODULES = ("api_test", "deploy_test", "pods_test", "controller_test", "faults_test",
-           "plane_test")
+MODULES = ("api_test", "deploy_test", "pods_test", "resize_test", "controller_test",
+           "faults_test", "plane_test")
 PATIENCE_S = 180
 SERVER = "https://127.0.0.1:16443"
 PROMETHEUS = "http://127.0.0.1:19090"
@@ -65,13 +65,13 @@ def wait_for(what, condition, patience_s=PATIENCE_S):
         time.sleep(0.25)
 
 
-def for_this_server(objects):
+def for_this_server(objects, minor):
     """policy/v1 came with 1.21; the fields that are used here are the same in v1beta1. Policies of
     admission came with 1.30."""
     objects = [one for one in objects
-               if one and not one["kind"].startswith("ValidatingAdmissionPolicy")]
+               if one and (minor >= 30 or not one["kind"].startswith("ValidatingAdmissionPolicy"))]
     for one in objects:
-        if one["apiVersion"] == "policy/v1":
+        if one["apiVersion"] == "policy/v1" and minor < 21:
             one["apiVersion"] = "policy/v1beta1"
     return objects
 
@@ -91,6 +91,20 @@ class Cluster:
         pki = self.state / "pki"
         self.tls = ssl.create_default_context(cafile=pki / "ca.crt")
         self.tls.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+        # clients of the server's own version, where there are such
+        os.environ["PATH"] = f"{self.state / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        found = wait_for("an answer of the server", lambda: self.read("/version"))
+        self.version = found["gitVersion"]
+        self.minor = int(found["minor"].rstrip("+"))
+
+    def needs(self, minor, what):
+        if self.minor < minor:
+            raise Skipped(f"{what} came with 1.{minor}, and this is {self.version}")
+
+    @property
+    def resizes(self):
+        """Whether pods are resized in place, without a feature gate."""
+        return self.minor >= 33
 
     # --- kubectl
 
@@ -157,15 +171,18 @@ class Cluster:
     # --- what the product ships
 
     def kustomize(self, overlay):
-        """The objects of an overlay of deploy/, as this old server takes them."""
+        """The objects of an overlay of deploy/, as this server takes them."""
         text = self.kubectl("kustomize", ROOT / "deploy/kustomize/overlays" / overlay)
-        return for_this_server(yaml.safe_load_all(text))
+        return for_this_server(yaml.safe_load_all(text), self.minor)
 
     def define(self):
         """The CustomResourceDefinition, established."""
-        self.kubectl("apply", "-f", ROOT / "deploy/crd/multidimpodautoscalers.yaml")
-        self.kubectl("wait", "--for=condition=Established", "--timeout=60s",
-                     "crd/multidimpodautoscalers.autoscaling.aware.dev")
+        folder = ROOT / "deploy/crd" / ("before-1.28" if self.minor < 28 else ".")
+        self.kubectl("apply", "-f", folder / "multidimpodautoscalers.yaml")
+        # again and again: a definition that has no conditions yet is an error to kubectl
+        wait_for("the definition", lambda: self.kubectl(
+            "wait", "--for=condition=Established", "--timeout=60s",
+            "crd/multidimpodautoscalers.autoscaling.aware.dev"))
         wait_for("the new kind", lambda: self.read(
             "/apis/autoscaling.aware.dev/v1alpha1/multidimpodautoscalers"))
 
@@ -257,6 +274,7 @@ def main():
     # as a module, so that its classes are the same ones in every test
     this = importlib.import_module("e2e")
     cluster = this.Cluster(sys.argv[1])
+    print(f"e2e: on Kubernetes {cluster.version}", flush=True)
     failed = skipped = passed = 0
     for module, test in tests(sys.argv[2:], cluster.plane):
         began = time.monotonic()
@@ -272,7 +290,8 @@ def main():
             failed += 1
             detail = str(why) if isinstance(why, this.Failed) else traceback.format_exc()
             print(f"FAIL  {name}\n      " + detail.replace("\n", "\n      "), flush=True)
-    print(f"e2e: {passed} passed, {failed} failed, {skipped} skipped")
+    print(f"e2e: {passed} passed, {failed} failed, {skipped} skipped on Kubernetes "
+          f"{cluster.version}")
     return 1 if failed else 0
 
 

@@ -228,7 +228,8 @@ def pods_that_wait_for_a_node_neither_shrink_nor_multiply_a_workload(cluster):
 
 
 def a_node_that_is_drained_decides_nothing(cluster):
-    budget = {"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget",
+    policy = "policy/v1" if cluster.minor >= 21 else "policy/v1beta1"
+    budget = {"apiVersion": policy, "kind": "PodDisruptionBudget",
               "metadata": {"name": "shop"}, "spec": {
                   "minAvailable": 3, "selector": {"matchLabels": {"app": "shop"}}}}
     with scene(cluster, "acting", names=("pretended-a", "pretended-b"), replicas=4) as (

@@ -305,6 +305,38 @@ static void every_role_shows_in_the_metrics(void **state)
     end(&w);
 }
 
+/* The double resizes pods in place. With the default of --webhook new pods are sized there too. */
+static void new_pods_are_sized_where_the_server_resizes(void **state)
+{
+    struct world w;
+    char config[128], folder[128], out[128];
+    (void)state;
+    begin(&w);
+    put(&w, "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+        "{\"metadata\":{\"name\":\"aware\"},\"webhooks\":[{\"name\":\"a\",\"clientConfig\":{"
+        "\"service\":{\"name\":\"aware\"}}}]}");
+    put(&w, MPAS,
+        "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"new\",\"generation\":1},\"spec\":{"
+        "\"scaleTargetRef\":{\"name\":\"new\"},\"policy\":{\"updateMode\":\"Initial\"}},\"status\":"
+        "{"
+        "\"observedGeneration\":1,\"recommendation\":{\"replicas\":1,\"cpu\":\"1\",\"memory\":"
+        "\"1Gi\",\"time\":\"2026-01-01T00:00:00Z\"}}}");
+    snprintf(config, sizeof config, "%s/kubeconfig", w.folder);
+    snprintf(folder, sizeof folder, "%s/new", w.folder);
+    snprintf(out, sizeof out, "%s/new.log", w.folder);
+    const char *const args[] = {program, "controller",        "--kubeconfig",     config, "--state",
+                                folder,  "--roles=admission", "--webhook-port=0", NULL};
+    const pid_t pid = spawn(args, out);
+    /* it renews its Lease once the API server trusts it, and not before */
+    json_t *lease = NULL;
+    until((lease = aw_fake_apiserver_get(w.twin, "/apis/coordination.k8s.io/v1/leases", "own",
+                                         "aware-admission")));
+    json_decref(lease);
+    kill(pid, SIGTERM);
+    assert_int_equal(wait_for(pid), 0);
+    end(&w);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +344,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(people_are_answered_over_its_socket),
         cmocka_unit_test(what_cannot_begin_says_why),
         cmocka_unit_test(every_role_shows_in_the_metrics),
+        cmocka_unit_test(new_pods_are_sized_where_the_server_resizes),
     };
     if (argc < 2) {
         fprintf(stderr, "usage: %s AWARE\n", argv[0]);

@@ -11,11 +11,10 @@ CustomResourceDefinitions", "Specifying a structural schema").
 import importlib.machinery
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
-
-COMMAND = "aware explain-schema mpa --openapi | tools/crd > deploy/crd/multidimpodautoscalers.yaml"
 
 
 def fail(why):
@@ -51,6 +50,23 @@ def check_node(node, path, top=False):
             check_node(node[key], f"{path}[]")
 
 
+def check_rules(path, node, rules):
+    """That what a rule reads is there: a server refuses the definition otherwise."""
+    for rule, message in rules:
+        if not message or rule.count("(") != rule.count(")"):
+            fail(f"{path}: {rule}")
+        for name in re.findall(r"self\.([A-Za-z.]+)", rule):
+            inner = node
+            for word in name.split("."):
+                if inner.get("type") == "array":
+                    break  # a macro of lists, such as all()
+                inner = inner.get("properties", {}).get(word)
+                if inner is None:
+                    fail(f"{path}: {rule}\nreads {name}, which there is not")
+                if "x-kubernetes-preserve-unknown-fields" in inner:
+                    fail(f"{path}: {rule}\nreads {name}, which has no type")
+
+
 def at(schema, path):
     for name in path.strip(".").split("."):
         schema = schema.get("properties", {}).get(name)
@@ -67,14 +83,19 @@ def main():
     loader.exec_module(crd)
     schema = subprocess.run([aware, "explain-schema", "mpa", "--openapi"], check=True,
                             capture_output=True, text=True).stdout
-    made = subprocess.run([sys.executable, str(root / "tools/crd")], input=schema, check=True,
-                          capture_output=True, text=True).stdout
-    committed = (root / "deploy/crd/multidimpodautoscalers.yaml").read_text(encoding="utf-8")
-    if made != committed:
-        fail(f"the committed definition is old; make it anew:\n  {COMMAND}")
+    for words, where in (([], ""), (["--plain"], "before-1.28/")):
+        made = subprocess.run([sys.executable, str(root / "tools/crd"), *words], input=schema,
+                              check=True, capture_output=True, text=True).stdout
+        path = root / "deploy/crd" / where / "multidimpodautoscalers.yaml"
+        if made != path.read_text(encoding="utf-8"):
+            fail(f"{path.relative_to(root)} is old; its head says how to make it anew")
+        if ("x-kubernetes-validations" in made) != (not words):
+            fail(f"{path.relative_to(root)}: rules are where they should not be, or are not")
     version = crd.definition(crd.whole(json.loads(schema)))["spec"]["versions"][0]
     top = version["schema"]["openAPIV3Schema"]
     check_node(top, "", top=True)
+    for path, rules in crd.RULES.items():
+        check_rules(path, crd.place(top, path), rules)
     for column in version["additionalPrinterColumns"]:
         path = column["jsonPath"]
         if not path.startswith(".metadata.") and at(top, path) is None:
