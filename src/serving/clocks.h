@@ -26,19 +26,19 @@
 #define AW_CLOCKS_GOALS       3u /* latency, time to first token, time per token */
 
 /* clang-format off */
-/*     name      holds the largest clock  text                                                    */
-#define AW_CLOCKS_WHY_MAP(X)                                                                         \
-    X(RULE,      false, "the smallest clock at which the requests that are there keep their SLO")    \
-    X(IDLE,      false, "nothing is there to serve")                                                 \
-    X(STEP,      false, "on its way down, by one bounded step in a tick")                            \
-    X(BOUND,     false, "the bounds that were given")                                                \
-    X(MISSED,    true,  "an SLO was missed")                                                         \
-    X(HOLD,      true,  "an SLO was missed a short time ago")                                        \
-    X(UNKNOWN,   true,  "how long answers and tokens take is not known yet")                         \
-    X(DOWN,      true,  "a server does not answer its health checks")                                \
-    X(STALE,     true,  "what is measured is too old")                                               \
-    X(LOST,      true,  "the device does not answer")                                                \
-    X(UNSET,     true,  "a clock that was set was refused or ignored")                               \
+/*     name      largest? text                                                              */
+#define AW_CLOCKS_WHY_MAP(X) \
+    X(RULE,      false, "the smallest clock at which the requests that are there keep their SLO") \
+    X(IDLE,      false, "nothing is there to serve") \
+    X(STEP,      false, "on its way down, by one bounded step in a tick") \
+    X(BOUND,     false, "the bounds that were given") \
+    X(MISSED,    true,  "an SLO was missed") \
+    X(HOLD,      true,  "an SLO was missed a short time ago") \
+    X(UNKNOWN,   true,  "how long answers and tokens take is not known yet") \
+    X(DOWN,      true,  "a server does not answer its health checks") \
+    X(STALE,     true,  "what is measured is too old") \
+    X(LOST,      true,  "the device does not answer") \
+    X(UNSET,     true,  "a clock that was set was refused or ignored") \
     X(CAP,       false, "the cap in watts")
 /* clang-format on */
 enum aw_clocks_why {
