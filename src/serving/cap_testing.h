@@ -1,5 +1,5 @@
-/* cap_testing.h - bad days of eight GPUs below a cap: lost ones, failed and ignored sets, power that
- * is not what the profile says, caps that fall. */
+/* cap_testing.h - bad days of eight GPUs below a cap: lost ones, failed and ignored sets, power
+ * that is not what the profile says, caps that fall. */
 #ifndef AW_SERVING_CAP_TESTING_H
 #define AW_SERVING_CAP_TESTING_H
 
