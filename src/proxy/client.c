@@ -322,6 +322,7 @@ static void request_take(struct aw_proxy *proxy, struct aw__proxy_client *client
         client->request.cached = guess.cached;
         client->request.class = guess.class;
         client->request.tokens_guess = guess.known ? (uint32_t)(tokens + 0.5) : 0;
+        client->request.tokens_p90 = guess.known ? (uint32_t)(guess.tokens_p90 + 0.5) : 0;
     }
     state_set(proxy, client, AW__PROXY_CLIENT_QUEUED);
     aw__proxy_dispatch_queue(proxy, client);

@@ -115,5 +115,7 @@ void aw__proxy_dispatch_finish(struct aw_proxy *proxy, struct aw__proxy_client *
         if (link && r->status < 300)
             learn(proxy, client, link);
     }
+    if (proxy->power && r->upstream != AW__PROXY_NONE)
+        aw__proxy_measure_finish(proxy, r);
     proxy->past[proxy->past_count++ % AW__PROXY_PAST] = *r;
 }

@@ -9,11 +9,14 @@
 static double used_joules(struct aw_proxy *proxy)
 {
     const struct aw_devices *d = proxy->config.devices;
-    const uint32_t count = d->ops->count(d->self);
+    const uint32_t count = proxy->device_count;
     double joules = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct aw_device_reading r;
-        if (d->ops->read(d->self, i, proxy->now_us, &r, NULL) || !(r.known & AW_DEVICE_ENERGY)) {
+        /* the thread of the clocks owns the devices, where there is one */
+        const bool read = proxy->power ? aw__power_reading(proxy->power, i, &r)
+                                       : !d->ops->read(d->self, i, proxy->now_us, &r, NULL);
+        if (!read || !(r.known & AW_DEVICE_ENERGY)) {
             proxy->energy_known[i] = false; /* a device that was lost begins anew */
             continue;
         }

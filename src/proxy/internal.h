@@ -64,6 +64,7 @@ struct aw__proxy_request {
     uint64_t bytes;
     uint32_t upstream;
     uint32_t tokens, tokens_guess, tokens_max;
+    uint32_t tokens_p90; /* nine of ten answers are no longer; 0: not known */
     uint32_t class;
     uint32_t passed;  /* that came earlier and still waited when it was served */
     uint32_t waiting; /* with it in the queue when it was served */
@@ -132,6 +133,18 @@ struct aw__proxy_probe {
     char answer[16];
 };
 
+/* What is learned of an upstream for its clock; all at the largest clock. */
+#define AW__PROXY_WINDOW 10u /* seconds in which the worst of a goal is remembered */
+struct aw__proxy_speed {
+    double first_s, token_s, service_s; /* to the first token, each further one, a whole answer */
+    uint64_t firsts, answers;
+    double rate_per_s, load, caution;
+    uint64_t begun; /* since the last look */
+    double missed_s;
+    double worst_s[AW_CLOCKS_GOALS][AW__PROXY_WINDOW]; /* of each second */
+    int64_t second;
+};
+
 struct aw__proxy_upstream {
     struct aw_proxy_upstream config;
     char text[AW_NET_TEXT_MAX];
@@ -143,6 +156,7 @@ struct aw__proxy_upstream {
     int64_t down_us; /* since when */
     char why[96];    /* it is not healthy */
     struct aw__proxy_probe probe;
+    struct aw__proxy_speed speed;
 };
 
 struct aw__proxy_pool {
@@ -192,6 +206,10 @@ struct aw_proxy {
     uint32_t in_flight;             /* on all upstreams */
     int64_t busy_us, busy_since_us; /* that something was, since the last account */
     uint64_t energy_tokens;         /* of requests that ended since the last account */
+    struct aw__power *power;        /* NULL: clocks are left alone */
+    struct aw_clocks_server measured[AW_CLOCKS_SERVERS_MAX];
+    int64_t measured_us;
+    uint32_t device_count;
 };
 
 /* proxy.c */
@@ -248,6 +266,11 @@ void aw__proxy_health_down(struct aw_proxy *proxy, struct aw__proxy_upstream *up
 
 /* pages.c */
 bool aw__proxy_pages_answer(struct aw_proxy *proxy, struct aw__proxy_client *client);
+
+/* measure.c */
+void aw__proxy_measure_init(struct aw_proxy *proxy);
+void aw__proxy_measure_finish(struct aw_proxy *proxy, const struct aw__proxy_request *request);
+void aw__proxy_measure_tick(struct aw_proxy *proxy); /* and tells it to the clocks */
 
 /* energy.c */
 void aw__proxy_energy_tick(struct aw_proxy *proxy);

@@ -91,6 +91,8 @@ static void metrics(const struct aw_proxy *proxy, struct aw_text *t)
         aw_text_add(t, "aware_proxy_joules_total{kind=\"idle\"} %s\n",
                     aw_text_real(proxy->idle_j, real, sizeof real));
     }
+    if (proxy->power)
+        aw__power_metrics(proxy->power, t);
 }
 
 static void quoted(struct aw_text *t, const char *text)
@@ -231,6 +233,17 @@ static void status(const struct aw_proxy *proxy, struct aw_text *t)
     aw_text_add(t, "]}\n");
 }
 
+/* Why is the clock of a device where it is? */
+static void clocks(const struct aw_proxy *proxy, struct aw_text *t)
+{
+    aw_text_add(t, "{\"clocks\":");
+    if (proxy->power)
+        aw__power_explain(proxy->power, t);
+    else
+        aw_text_add(t, "[]");
+    aw_text_add(t, "}\n");
+}
+
 static void ready(const struct aw_proxy *proxy, struct aw_text *t)
 {
     uint32_t up = 0;
@@ -257,6 +270,7 @@ bool aw__proxy_pages_answer(struct aw_proxy *proxy, struct aw__proxy_client *cli
         {"/metrics", "text/plain; version=0.0.4", metrics},
         {"/aware/explain", "application/json", explain},
         {"/aware/status", "application/json", status},
+        {"/aware/clocks", "application/json", clocks},
     };
     uint32_t page = 0, i = 0;
     while (i < sizeof pages / sizeof *pages && !aw_http1_is(client->head.path, pages[i].path))

@@ -202,6 +202,19 @@ static enum aw_err sockets_make(struct aw_proxy *proxy, struct aw_diag *diag)
     return AW_OK;
 }
 
+static enum aw_err power_make(struct aw_proxy *proxy, struct aw_diag *diag)
+{
+    const struct aw_proxy_config *c = &proxy->config;
+    uint64_t bits[AW_PROXY_UPSTREAMS_MAX];
+    if (!c->devices)
+        return aw_fail(diag, AW_ERR_CONFIG, "clocks need devices: --device BACKEND");
+    for (uint32_t i = 0; i < proxy->upstream_count; i++)
+        bits[i] = c->upstream[i].devices;
+    aw__proxy_measure_init(proxy);
+    return aw__power_start(&proxy->power, &c->power, c->devices, bits, proxy->upstream_count,
+                           c->log, proxy->alloc, diag);
+}
+
 enum aw_err aw_proxy_open(struct aw_proxy **ret_proxy, const struct aw_proxy_config *config,
                           const struct aw_alloc *alloc, struct aw_diag *diag)
 {
@@ -230,6 +243,10 @@ enum aw_err aw_proxy_open(struct aw_proxy **ret_proxy, const struct aw_proxy_con
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for the predictor of lengths");
     if (!err)
         err = sockets_make(proxy, diag);
+    if (!err && config->devices)
+        proxy->device_count = config->devices->ops->count(config->devices->self);
+    if (!err && config->power.on)
+        err = power_make(proxy, diag);
     if (err) {
         aw_proxy_close(proxy);
         return err;
@@ -242,6 +259,7 @@ void aw_proxy_close(struct aw_proxy *proxy)
 {
     if (!proxy)
         return;
+    aw__power_stop(proxy->power);
     for (uint32_t i = 0; proxy->client && i < proxy->config.connections_max; i++)
         aw__proxy_unwatch(&proxy->client[i].handle);
     for (uint32_t i = 0; proxy->link && i < proxy->link_count; i++)
@@ -318,6 +336,8 @@ static void sweep(struct aw_proxy *proxy)
         aw__proxy_health_sweep(proxy, &proxy->upstream[i]);
     if (proxy->config.devices && proxy->now_us - proxy->energy_us >= ENERGY_US)
         aw__proxy_energy_tick(proxy);
+    if (proxy->power)
+        aw__proxy_measure_tick(proxy);
     proxy->accept_due = true; /* descriptors may have become free */
     proxy->dispatch_due = true;
 }

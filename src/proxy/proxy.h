@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "proxy/openai.h"
+#include "proxy/power.h"
 #include "serving/length.h"
 #include "serving/order.h"
 #include "web/listen_auth.h"
@@ -38,6 +39,7 @@
 struct aw_proxy_upstream {
     struct sockaddr_in address;
     char model[AW_OPENAI_MODEL_MAX]; /* it serves; "": any */
+    uint64_t devices;                /* bits of those that it runs on; 0: all */
 };
 
 /* Zeroed members are their defaults, which stand behind them. */
@@ -62,6 +64,7 @@ struct aw_proxy_config {
     int64_t connect_us;                /* to an upstream: 2 s */
     int64_t health_us;                 /* between two questions: 2 s */
     const struct aw_devices *devices;  /* whose energy is accounted; NULL: none */
+    struct aw_proxy_power power;       /* clocks of the devices; zeroed: left alone */
     struct aw_log *log;                /* NULL: silent */
 };
 

@@ -271,8 +271,10 @@ static int64_t advance(struct aw_standin *m)
     const uint64_t bytes = admit(m);
     if (!m->running)
         return -1;
-    const int64_t us = (int64_t)(k->decode_us + (uint64_t)k->batch_us * m->running +
-                                 (uint64_t)k->prefill_us * bytes / 1000);
+    int64_t us = (int64_t)(k->decode_us + (uint64_t)k->batch_us * m->running +
+                           (uint64_t)k->prefill_us * bytes / 1000);
+    const uint32_t clock = k->clock_permille ? *k->clock_permille : 1000;
+    us = us / 2 + us * 500 / (clock > 50 ? clock : 50); /* a + b/x, a = b */
     m->step_us = now + (us ? us : 1);
     if (!us) {
         step(m);

@@ -30,6 +30,8 @@ struct aw_standin_config {
     uint32_t slots; /* 0: 64 */
     uint32_t decode_us, batch_us, prefill_us;
     uint32_t connections_max; /* 0: 2048 */
+    /* Permille of the largest clock: half of a step's time follows it. NULL: it is the largest. */
+    const _Atomic uint32_t *clock_permille;
 };
 struct aw_standin;
 

@@ -129,6 +129,46 @@ def the_proxy_passes_streams_measures_and_explains():
         expect(status == 400 and "expected" in json.loads(data)["error"]["message"], str(data))
 
 
+def clocks_follow_the_slo_and_go_back_after_sigkill():
+    """Through the fake NVML library, its helper and the audit log: slack lowers, SIGKILL resets."""
+    library = os.environ["AW_FAKE_NVML"]
+    with tempfile.TemporaryDirectory() as folder, Serving() as serving:
+        state = Path(folder, "nvml")
+        state.write_bytes(bytes(4096))
+        audit = Path(folder, "audit")
+
+        def locked():
+            return struct.unpack_from("I", state.read_bytes(), LOCKED_AT)[0]
+
+        def waited(test):
+            end = time.monotonic() + PATIENCE_S
+            while time.monotonic() < end and not test():
+                time.sleep(0.02)
+            return test()
+
+        words = [cli_test.AWARE, "serving", "proxy", "-u", f"127.0.0.1:{serving.model}#0", "-l",
+                 "127.0.0.1:0", "-d", f"nvml:{library}", "--power", "predictive",
+                 "--slo", "latency=20s,tpot=1s"]
+        refused = subprocess.run(words + ["--act"], stderr=subprocess.PIPE, text=True, check=False)
+        expect(refused.returncode != 0 and "--audit" in refused.stderr, refused.stderr)
+        with subprocess.Popen(words + ["--act", "--audit", str(audit)], stderr=subprocess.PIPE,
+                              text=True, env={**os.environ, "FAKE_NVML": str(state)}) as proxy:
+            port = int(proxy.stderr.readline().split("http://127.0.0.1:")[1].split(",")[0])
+            for seed in range(12):
+                ask(port, "POST", "/v1/completions", '{"stream":true,"prompt":"a word"}',
+                    {"X-Seed": str(seed), "X-Tokens": "20"})
+            expect(waited(lambda: 0 < locked() < 1380), "the clock did not go down")
+            clocks = json.loads(ask(port, "GET", "/aware/clocks")[1])["clocks"]
+            expect(len(clocks) == 2 and clocks[0]["acts"], str(clocks))
+            expect("MHz: " in clocks[0]["why"], str(clocks))
+            proxy.send_signal(signal.SIGKILL)
+        expect(waited(lambda: locked() == 0), "the clock was left behind")
+        lines = [json.loads(line) for line in
+                 (audit / "audit-00000001.jsonl").read_text("utf-8").splitlines()]
+        expect(lines and all(line["kind"] == "clock" for line in lines), str(lines[:1]))
+        expect(lines[0]["from_mhz"] > lines[0]["to_mhz"] and lines[0]["acts"], str(lines[0]))
+
+
 if __name__ == "__main__":
     if len(sys.argv) > 2:
         cli_test.AWARE = sys.argv[2]
