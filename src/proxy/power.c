@@ -114,7 +114,7 @@ static uint32_t clock_round(const struct aw_device_info *info, double x, bool do
     uint32_t best = down ? info->clock_mhz[0] : info->clock_mhz[info->clock_count - 1];
     for (uint32_t i = 0; i < info->clock_count; i++) {
         const uint32_t at = info->clock_mhz[i];
-        if (down ? at <= mhz + 1 && at > best : at + 1 >= mhz && at < best)
+        if (down ? at <= mhz + EPSILON_X && at > best : at + 1 >= mhz && at < best)
             best = at;
     }
     return best;
