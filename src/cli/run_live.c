@@ -180,7 +180,8 @@ static void line_begin(struct line *line, struct aw__runlive *live)
     *line = (struct line){.live = live, .limit = all > 1 ? all - 1 : 1};
 }
 
-/* Text of `width` columns; what goes beyond the line is cut where it is plain. */
+/* Text of `width` columns; what goes beyond the line is cut at the last space that fits, or where
+ * it ends if there is none. */
 static void line_put(struct line *line, enum ink ink, const char *text)
 {
     const unsigned room = line->limit - line->width;
@@ -191,6 +192,13 @@ static void line_put(struct line *line, enum ink ink, const char *text)
         const size_t n = aw_text_utf8_length(text + bytes, strlen(text + bytes));
         bytes += n ? n : 1;
         width++;
+    }
+    if (text[bytes]) {
+        size_t at = bytes;
+        while (at > 0 && text[at] != ' ')
+            at--;
+        for (; at > 0 && bytes > at; bytes--)
+            width -= ((unsigned char)text[bytes - 1] & 0xc0u) != 0x80u;
     }
     const int n = snprintf(line->text + line->len, sizeof line->text - line->len, "%s%.*s%s",
                            color ? inks[ink] : "", (int)bytes, text, color ? "\033[0m" : "");
@@ -492,6 +500,45 @@ static void head_draw(struct aw__runlive *live, uint64_t steps, int64_t told_us,
     line_end(&line);
 }
 
+/* What it comes to: "saved $1.20 (9.1 %), missed 0.4 % (budget 1 %), 12 changes a day". Parts that
+ * do not fit whole are left out, the last first. */
+static void outcome_draw(struct aw__runlive *live)
+{
+    const struct aw_daemon_config *ask = live->ask;
+    struct aw_totals own = {0}, twin = {0};
+    double budget = 0;
+    for (uint32_t i = 0; i < ask->count; i++) {
+        aw_totals_add(&own, &live->drawn[i].total[AW_JOB_AWARE], 1);
+        aw_totals_add(&twin, &live->drawn[i].total[AW_JOB_TWIN], 1);
+        budget = fmax(budget, ask->workload[i].pilot.slo_budget);
+    }
+    if (own.steps == 0)
+        return;
+    char part[3][96];
+    const double saved = twin.cost - own.cost, missed = (double)own.violations / (double)own.steps,
+                 days = (double)own.steps * ask->step_s / 86400;
+    if (ask->twin && twin.cost > 0)
+        snprintf(part[0], sizeof part[0], "%s $%.2f (%.1f %%)",
+                 saved < 0 ? "spent more by" : "saved", fabs(saved), 100 * fabs(saved) / twin.cost);
+    else
+        snprintf(part[0], sizeof part[0], "spent $%.2f", own.cost);
+    snprintf(part[1], sizeof part[1], "missed the SLO in %.2f %% of steps (budget %g %%)",
+             100 * missed, 100 * budget);
+    snprintf(part[2], sizeof part[2], "%.0f replica changes a day per workload",
+             (double)own.replica_changes / days);
+    const enum ink ink[3] = {ask->twin && saved > 0 ? GOOD : PLAIN, missed > budget ? BAD : GOOD,
+                             PLAIN};
+    struct line line;
+    line_begin(&line, live);
+    for (int i = 0; i < 3; i++) {
+        if (line.width + (i ? 2 : 0) + width_of(part[i]) > line.limit)
+            break;
+        line_put(&line, PLAIN, i ? ", " : "");
+        line_put(&line, ink[i], part[i]);
+    }
+    line_end(&line);
+}
+
 static void table_draw(struct aw__runlive *live, unsigned room)
 {
     const struct aw_daemon_config *ask = live->ask;
@@ -588,7 +635,8 @@ void aw__runlive_draw(struct aw__runlive *live, bool stopping)
     head_draw(live, steps, told_us, stopping);
     if (live->drawn[0].name) {
         const uint32_t shown = rows > 14 ? event_count : event_count < 2 ? event_count : 2;
-        const unsigned used = 2 + 1 + shown + 1; /* head, space, events, the cursor's line */
+        const unsigned used = 3 + 1 + shown + 1; /* head, space, events, the cursor's line */
+        outcome_draw(live);
         table_draw(live, rows > used + 4 ? rows - used : 4);
         if (shown)
             events_draw(live, events, event_us, shown);

@@ -114,10 +114,11 @@ static void put_totals(FILE *out, const char *key, const struct aw_totals totals
     for (int w = 0; w < AW_JOB_WORLDS; w++) {
         const struct aw_totals *t = &totals[w], zero = {0}, *l = less ? &less[w] : &zero;
         fprintf(out,
-                "%s{\"steps\":%" PRIu64 ",\"missed\":%" PRIu64
+                "%s{\"steps\":%" PRIu64 ",\"missed\":%" PRIu64 ",\"changes\":%" PRIu64
                 ",\"cost\":%.9g,\"reward\":%.9g,\"ucpu\":%.9g,\"umem\":%.9g}",
-                w ? "," : "", t->steps - l->steps, t->violations - l->violations, t->cost - l->cost,
-                t->reward - l->reward, t->cpu_utilisation - l->cpu_utilisation,
+                w ? "," : "", t->steps - l->steps, t->violations - l->violations,
+                t->replica_changes - l->replica_changes, t->cost - l->cost, t->reward - l->reward,
+                t->cpu_utilisation - l->cpu_utilisation,
                 t->memory_utilisation - l->memory_utilisation);
     }
     putc(']', out);
@@ -219,6 +220,10 @@ static void put_data(FILE *out, const void *ctx)
     aw_page_text(out, about);
     fprintf(out, ",\"twin\":%s,\"fallback\":", ask->twin ? "true" : "false");
     aw_page_text(out, ask->fallback);
+    double budget = 0;
+    for (uint32_t i = 0; i < ask->count; i++)
+        budget = fmax(budget, ask->workload[i].pilot.slo_budget);
+    fprintf(out, ",\"budget\":%.9g,\"step_s\":%.9g", budget, ask->step_s);
     fprintf(out, ",\"quantile\":\"p%.0f\",\"left_out\":%" PRIu32 ",\"words\":[",
             100 * ask->workload[0].pilot.slo.quantile, ask->count - end->history->plotted);
     aw__runsummary_words(end, aw_page_text, out);

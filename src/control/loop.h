@@ -188,6 +188,8 @@ bool aw_loop_tenancy_view(const struct aw_loop *loop, struct aw_loop_tenancy_vie
 uint32_t aw_loop_count(const struct aw_loop *loop); /* slots that have been used; some are empty */
 bool aw_loop_has(const struct aw_loop *loop, uint32_t workload);
 struct aw_pilot *aw_loop_pilot(struct aw_loop *loop, uint32_t workload);
+/* A round of learning of this workload is under way beside the ticks. */
+bool aw_loop_learns(const struct aw_loop *loop, uint32_t index);
 /* What the loop and its pilots take, without what learning does. */
 size_t aw_loop_bytes(const struct aw_loop *loop);
 const struct aw_loop_counts *aw_loop_counts(const struct aw_loop *loop);

@@ -29,6 +29,11 @@ enum aw_err aw__loop_learning_make(struct aw_loop *loop, const struct aw_loop_co
     return err ? aw_fail(diag, err, "no threads to learn with") : AW_OK;
 }
 
+bool aw_loop_learns(const struct aw_loop *loop, uint32_t index)
+{
+    return loop->rounds && loop->slot[index].pilot && loop->slot[index].round != AW__LOOP_NOBODY;
+}
+
 void aw__loop_round_leave(struct aw_loop *loop, struct aw__loop_slot *slot)
 {
     if (slot->round != AW__LOOP_NOBODY)

@@ -125,6 +125,60 @@ const char *aw_lifecycle_reason_format(const struct aw_lifecycle_reason *reason,
     return buf;
 }
 
+static void offline_words(const struct aw_lifecycle_reason *reason, uint32_t least,
+                          const char *fallback, struct aw_text *text)
+{
+    switch (reason->cause) {
+    case AW_LIFECYCLE_CAUSE_YOUNG_STAGE:
+        aw_text_add(text, "learning from %s: %" PRIu32, fallback, reason->count);
+        if (reason->count < least)
+            aw_text_add(text, " of %" PRIu32 " episodes", least);
+        else /* after a setback it stays for twice as long, and twice that */
+            aw_text_add(text, " episodes, more are needed after a setback");
+        return;
+    case AW_LIFECYCLE_CAUSE_NO_REFERENCE:
+        aw_text_add(text, "learning from %s: too few of its episodes to compare with", fallback);
+        return;
+    case AW_LIFECYCLE_CAUSE_NO_ESTIMATE:
+        aw_text_add(text, "waiting: the agent has not been compared with %s yet", fallback);
+        return;
+    case AW_LIFECYCLE_CAUSE_ESTIMATE_LOW:
+        aw_text_add(text, "waiting: not yet better than %s", fallback);
+        return;
+    case AW_LIFECYCLE_CAUSE_POOR:
+        aw_text_add(text, "learning again: the agent did worse than %s for too long", fallback);
+        return;
+    case AW_LIFECYCLE_CAUSE_TRIPS:
+        aw_text_add(text, "learning again: the watchdog tripped too often");
+        return;
+    default:
+        aw_text_add(text, "learning: %s acts", fallback);
+    }
+}
+
+const char *aw_lifecycle_reason_words(const struct aw_lifecycle_reason *reason, uint32_t least,
+                                      const char *fallback, char *buf, size_t size)
+{
+    struct aw_text text;
+    aw_text_init(&text, buf, size);
+    switch (reason->to) {
+    case AW_STAGE_INITIALIZED:
+        aw_text_add(&text, "not begun: %s acts", fallback);
+        break;
+    case AW_STAGE_OFFLINE:
+        offline_words(reason, least, fallback, &text);
+        break;
+    case AW_STAGE_ONLINE:
+        aw_text_add(&text, reason->cause == AW_LIFECYCLE_CAUSE_DRIFTED
+                               ? "the agent acts and learns again: the workload has drifted"
+                               : "the agent acts and learns; it is not yet proven");
+        break;
+    default:
+        aw_text_add(&text, "the agent acts; it has proven itself and is watched");
+    }
+    return buf;
+}
+
 enum aw_err aw_lifecycle_init(struct aw_lifecycle *lifecycle,
                               const struct aw_lifecycle_settings *settings,
                               const struct aw_lifecycle_thresholds *thresholds,

@@ -142,6 +142,10 @@ struct aw_lifecycle_reason {
 #define AW_LIFECYCLE_TEXT_MAX 320u
 const char *aw_lifecycle_reason_format(const struct aw_lifecycle_reason *reason, char *buf,
                                        size_t size);
+/* The same for a person who has never met the stages: "learning from hpa+vpa: 2 of 5 episodes".
+ * `least`: episodes that the settings ask for before the agent may act. */
+const char *aw_lifecycle_reason_words(const struct aw_lifecycle_reason *reason, uint32_t least,
+                                      const char *fallback, char *buf, size_t size);
 
 /* The thresholds in force, hysteresis included; NAN: not known yet. */
 struct aw_lifecycle_limits {

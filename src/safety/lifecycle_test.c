@@ -475,6 +475,39 @@ static void a_reason_reads_as_a_sentence_with_its_figures(void **state)
         assert_true(strlen(aw_lifecycle_cause_sentence(cause)) > 10);
 }
 
+static void a_stage_is_told_in_words_that_need_no_manual(void **state)
+{
+    (void)state;
+    static const struct {
+        struct aw_lifecycle_reason reason;
+        const char *words;
+    } cases[] = {
+        {{AW_LIFECYCLE_CAUSE_YOUNG_STAGE, 1, 1, 2, 0, 0, 0, 0},
+         "learning from hpa: 2 of 5 episodes"},
+        {{AW_LIFECYCLE_CAUSE_YOUNG_STAGE, 1, 1, 7, 0, 0, 0, 0},
+         "learning from hpa: 7 episodes, more are needed after a setback"},
+        {{AW_LIFECYCLE_CAUSE_ESTIMATE_LOW, 1, 1, 6, 0, 0, 0, 0},
+         "waiting: not yet better than hpa"},
+        {{AW_LIFECYCLE_CAUSE_TRIPS, 3, 1, 3, 0, 0, 0, 0},
+         "learning again: the watchdog tripped too often"},
+        {{AW_LIFECYCLE_CAUSE_NO_WINDOW, 2, 2, 1, 0, 0, 0, 0},
+         "the agent acts and learns; it is not yet proven"},
+        {{AW_LIFECYCLE_CAUSE_HOLDS, 3, 3, 10, 0, 0, 0, 0},
+         "the agent acts; it has proven itself and is watched"},
+    };
+    char text[AW_LIFECYCLE_TEXT_MAX];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(
+            aw_lifecycle_reason_words(&cases[i].reason, 5, "hpa", text, sizeof text),
+            cases[i].words);
+    for (uint32_t cause = 0; cause < AW_LIFECYCLE_CAUSE_COUNT; cause++)
+        for (uint32_t stage = 0; stage < AW_STAGE_COUNT; stage++) {
+            const struct aw_lifecycle_reason reason = {.cause = cause, .from = stage, .to = stage};
+            assert_true(strlen(aw_lifecycle_reason_words(&reason, 5, "hpa", text, sizeof text)) >
+                        8);
+        }
+}
+
 /* A twin that keeps every score and judges by the words of Algorithm 1. */
 static void a_twin_that_keeps_everything_moves_at_the_same_episodes(void **state)
 {
@@ -576,6 +609,7 @@ AW_TEST_GROUP("lifecycle")
         cmocka_unit_test(without_figures_of_the_fallback_auto_waits_and_says_so),
         cmocka_unit_test(settings_that_cannot_work_are_refused),
         cmocka_unit_test(a_reason_reads_as_a_sentence_with_its_figures),
+        cmocka_unit_test(a_stage_is_told_in_words_that_need_no_manual),
         cmocka_unit_test(a_twin_that_keeps_everything_moves_at_the_same_episodes),
         cmocka_unit_test(a_memory_has_no_padding),
         cmocka_unit_test(an_agent_of_which_nothing_can_be_estimated_is_tried_in_its_time),

@@ -222,6 +222,7 @@ enum aw_err aw__api_get_episodes(struct aw__api_call *call, struct aw_diag *diag
     const uint32_t count = kept - first;
     fputs("{\"workload\":", out);
     put_text(out, name);
+    fprintf(out, ",\"learns_now\":%s", one->learns_now ? "true" : "false");
     fprintf(out, ",\"learning\":%s,\"agent\":\"%s\",\"model_changes\":%" PRIu64,
             one->learning ? "true" : "false", aw_policy_names[one->agent], one->model_changes);
     fprintf(out, ",\"open\":{\"number\":%" PRIu32 ",\"steps\":%" PRIu32 "}", one->open.number,
@@ -284,6 +285,7 @@ enum aw_err aw__api_get_fleet(struct aw__api_call *call, struct aw_diag *diag)
     COLUMN(out, "frozen", count, put_count, F(i)->frozen);
     COLUMN(out, "held_by_watchdog", count, put_count, F(i)->held);
     COLUMN(out, "changes", count, put_count, F(i)->changes);
+    COLUMN(out, "pending", count, put_count, F(i)->pending);
     COLUMN(out, "cost_per_hour", count, put_real, F(i)->cost_per_hour);
     COLUMN(out, "fallback_cost_per_hour", count, put_real, F(i)->fallback_cost_per_hour);
     COLUMN(out, "twin_cost_per_hour", count, put_real, F(i)->twin_cost_per_hour);
@@ -387,6 +389,8 @@ static void put_rows(FILE *out, const struct aw_recent *watch, const uint32_t *r
     COLUMN(out, "outcome", count, put_count, L(i)->outcome);
     COLUMN(out, "held_by", count, put_count, L(i)->clips);
     COLUMN(out, "learning", count, put_bool, O(i)->learning);
+    COLUMN(out, "learns_now", count, put_bool, O(i)->learns_now);
+    COLUMN(out, "pending", count, put_count, O(i)->pending);
     COLUMN(out, "episodes", count, put_count, O(i)->episode_count);
     COLUMN(out, "estimate", count, put_real, (float)O(i)->estimate.mean);
     COLUMN(out, "estimate_low", count, put_real, (float)O(i)->estimate.low);

@@ -201,9 +201,10 @@ static void a_description_has_all_that_people_ask_for(void **state)
 {
     (void)state;
     static const char *const keys[] = {
-        "bounds",  "controlled", "conditions", "stage_reason", "watchdog_reason", "estimate",
-        "budgets", "freezes",    "pending",    "emergency",    "canary",          "decision",
-        "recent",  "prices",     "fallback",   "agent",        "learning",        "seed"};
+        "bounds",    "controlled",  "conditions", "stage_reason", "watchdog_reason",
+        "estimate",  "stage_words", "budgets",    "freezes",      "pending",
+        "emergency", "canary",      "decision",   "recent",       "prices",
+        "fallback",  "agent",       "learning",   "seed"};
     json_t *json = get("/v1/workloads/shop/cart");
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!json_object_get(json, keys[i]))

@@ -124,6 +124,11 @@ static json_t *replicas_json(const struct aw_desk_view *view, const struct aw_pl
     aw__json_set(replicas, "ready",
                  decided ? json_integer(view->decision->reading.replicas_ready) : json_null(), &ok);
     aw__json_set(replicas, "wanted", decided ? json_integer(present->replicas) : json_null(), &ok);
+    aw__json_set(replicas, "pending",
+                 decided && view->decision->answered
+                     ? json_integer(aw_pilot_sample(view->pilot)->replicas_pending)
+                     : json_null(),
+                 &ok);
     aw__json_set(replicas, "min", json_integer(view->config->bounds.replicas_min), &ok);
     aw__json_set(replicas, "max", json_integer(view->config->bounds.replicas_max), &ok);
     return finish(replicas, ok);
@@ -431,6 +436,15 @@ bool aw__api_describe(const struct aw_api *api, const struct aw_desk_view *view,
     aw__json_set(object, "conditions", conditions_json(view, &orders), &ok);
     aw__json_set(object, "stage_reason",
                  decided ? json_string(aw_lifecycle_reason_format(&d->stay, text, sizeof text))
+                         : json_null(),
+                 &ok);
+    const struct aw_loop *loop = aw_desk_loop(api->config.desk);
+    aw__json_set(object, "learns_now", json_boolean(loop && aw_loop_learns(loop, view->index)),
+                 &ok);
+    aw__json_set(object, "stage_words",
+                 decided ? json_string(aw_lifecycle_reason_words(
+                               &d->stay, view->config->lifecycle.offline_least,
+                               aw_fallback_names[view->config->fallback.kind], text, sizeof text))
                          : json_null(),
                  &ok);
     aw__json_set(object, "watchdog_reason",

@@ -11,7 +11,8 @@
 extern const char aw__page_index_html[], aw__page_page_css[], aw__page_icon_svg[];
 extern const char aw__page_main_js[], aw__page_dom_js[], aw__page_data_js[], aw__page_format_js[],
     aw__page_plot_js[], aw__page_table_js[], aw__page_overview_js[], aw__page_workload_js[],
-    aw__page_training_js[], aw__page_map_js[], aw__page_reports_js[], aw__page_orders_js[];
+    aw__page_training_js[], aw__page_map_js[], aw__page_reports_js[], aw__page_orders_js[],
+    aw__page_capacity_js[];
 
 static const struct aw_page_file files[] = {
     {"/", HTML, aw__page_index_html},
@@ -31,6 +32,7 @@ static const struct aw_page_file files[] = {
     {"/map.js", JS, aw__page_map_js},
     {"/reports.js", JS, aw__page_reports_js},
     {"/orders.js", JS, aw__page_orders_js},
+    {"/capacity.js", JS, aw__page_capacity_js},
 };
 
 const struct aw_page_file *aw_page_find(const char *path)

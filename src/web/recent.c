@@ -343,6 +343,8 @@ static void one_tick(struct aw_recent *watch, struct aw_recent_one *one,
     one->has_slo = config->slo.latency_us_p99 > 0 || config->slo.throughput_per_s > 0;
     if (d->at_us == AW_NEVER)
         return;
+    one->pending = d->answered ? aw_pilot_sample(view->pilot)->replicas_pending : 0;
+    fleet->pending += one->pending;
     aw_pilot_limits(view->pilot, d->at_us, &limits);
     one->recent_steps = limits.slo_steps;
     one->recent_missed = limits.slo_missed;
@@ -379,7 +381,9 @@ void aw_recent_tick(struct aw_recent *watch, struct aw_desk *desk)
         if (!aw_desk_has(desk, i))
             continue;
         aw_desk_peek(desk, i, &view);
-        one_tick(watch, seat_of(watch, i, view.name), &view, &fleet, &used);
+        struct aw_recent_one *one = seat_of(watch, i, view.name);
+        one->learns_now = aw_desk_loop(desk) && aw_loop_learns(aw_desk_loop(desk), i);
+        one_tick(watch, one, &view, &fleet, &used);
     }
     aw_desk_unlock(desk);
     if (fleet.total) {

@@ -100,6 +100,8 @@ struct aw_recent_one {
     uint32_t mode;                        /* enum aw_guard_mode */
     uint32_t agent;                       /* enum aw_policy_kind */
     uint32_t replica_count_max;
+    uint32_t pending;             /* replicas that no node has room for, in the last tick */
+    bool learns_now;              /* a round of learning is under way */
     bool learning, has_slo, seen; /* seen: by the last tick */
 
     /* since the start */
@@ -131,7 +133,7 @@ struct aw_recent_fleet {
     int64_t at_us;
     float cost_per_hour, fallback_cost_per_hour, twin_cost_per_hour; /* NAN: not known */
     float arrivals_per_s, cpu_used, memory_used;                     /* used: means */
-    uint32_t total, missing, twin_missing, with_twin, frozen, held, changes;
+    uint32_t total, missing, twin_missing, with_twin, frozen, held, changes, pending;
     uint32_t stage[AW_STAGE_COUNT];
 };
 

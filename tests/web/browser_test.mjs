@@ -1,9 +1,10 @@
 // browser_test.mjs - the page in a real browser, against a running daemon.
 //
-//   node browser_test.mjs URL OUT CHROMIUM TOKEN [PLAYWRIGHT]
+//   node browser_test.mjs URL OUT CHROMIUM TOKEN [PLAYWRIGHT [AXE [TENANTS]]]
 //
 // URL: of the daemon; OUT: folder for screenshots and figures.json; TOKEN: of the daemon. Prints a line
-// per check. "stop the daemon" and "start the daemon" ask whoever runs this to do so, and to say "done".
+// per check. "stop the daemon" and "start the daemon" ask the caller to do so, and to say "done".
+// AXE: axe-core's script. TENANTS: URL of a daemon whose workloads share a cluster.
 // Exit status 0: all hold.
 
 import { createRequire } from 'node:module';
@@ -12,7 +13,7 @@ import os from 'node:os';
 import path from 'node:path';
 import readline from 'node:readline';
 
-const [url, out, executablePath, token, playwright] = process.argv.slice(2);
+const [url, out, executablePath, token, playwright, axe, tenants] = process.argv.slice(2);
 const { chromium } = createRequire(import.meta.url)(playwright || 'playwright-core');
 const MANY = 10000;
 const FRAME_P95_MS = 34; // two frames of 60 Hz
@@ -36,7 +37,7 @@ async function please(what) {
 const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
 const complaints = [];
 
-async function open(options, hash) {
+async function open(options, hash, base = url) {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: 'light', ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(WAIT_MS);
@@ -45,10 +46,22 @@ async function open(options, hash) {
   });
   page.on('pageerror', (error) => complaints.push(`${hash}: ${error.message}`));
   page.on('request', (request) => {
-    if (!request.url().startsWith(url)) complaints.push(`asked somebody else: ${request.url()}`);
+    if (![url, tenants].some((own) => own && request.url().startsWith(own))) complaints.push(`asked another host: ${request.url()}`);
   });
-  await page.goto(`${url}/${hash}`);
+  await page.goto(`${base}/${hash}`);
   return page;
+}
+
+// What axe-core finds wrong for people who cannot see, hear or point; the page's own policy forbids foreign
+// scripts, so it is put in from outside.
+async function accessible(page, what) {
+  if (!axe) return;
+  const session = await page.context().newCDPSession(page);
+  await session.send('Page.setBypassCSP', { enabled: true });
+  await session.send('Runtime.evaluate', { expression: fs.readFileSync(axe, 'utf8') });
+  const found = await page.evaluate(() => window.axe.run().then((done) => done.violations
+    .map((one) => `${one.id}: ${one.nodes[0].target.join(' ')}`)));
+  check(found.length === 0, `axe-core finds nothing in ${what}${found.length ? `: ${found.join(' | ')}` : ''}`);
 }
 
 const shot = (page, name, fullPage) => page.screenshot({ path: path.join(out, `${name}.png`), fullPage });
@@ -70,8 +83,8 @@ const views = {
     check(await page.locator('.list li').count() > 0, 'the overview lists what was done');
   }],
   workloads: ['#/workloads', async (page) => {
-    await page.waitForSelector('.table a.row');
-    check(await page.locator('.table a.row:visible').count() === status.workloads.total,
+    await page.waitForSelector('.table .item');
+    check(await page.locator('.table .item:visible').count() === status.workloads.total,
       'the table has a row for each workload');
   }],
   workload: [`#/workload/${first}`, async (page) => {
@@ -82,7 +95,7 @@ const views = {
     const all = page.getByRole('button', { name: 'All that is notable' });
     await all.click();
     await page.locator('.decisions summary').first().click();
-    await page.waitForSelector('.decisions .account h4');
+    await page.waitForSelector('.decisions .account h3');
     check((await page.locator('.account').first().textContent()).includes('Wanted'),
       'a decision opens and tells what was wanted');
   }],
@@ -109,9 +122,75 @@ for (const [name, [hash, looks]] of Object.entries(views)) {
   const page = await open({}, hash);
   await looks(page);
   await shot(page, `${name}-light`, name !== 'workloads');
+  await accessible(page, `${name}, light`);
   await page.emulateMedia({ colorScheme: 'dark' });
   await page.waitForTimeout(150);
   await shot(page, `${name}-dark`, name !== 'workloads');
+  await accessible(page, `${name}, dark`);
+  await page.context().close();
+}
+
+// --- capacity: with tenants, and where nothing is shared -----------------------------------------------
+
+if (tenants) {
+  const page = await open({}, '#/capacity', tenants);
+  await page.waitForSelector('.view-capacity tbody tr');
+  const text = await page.locator('main').textContent();
+  check(text.includes('shop') && text.includes('reports') && text.includes('Borrows'), 'capacity: tenants and what they hold');
+  check(text.includes('With one node less the cluster has 16 cores'), 'capacity: what if a node is gone');
+  await page.locator('input[type=number]').fill('2');
+  await page.waitForFunction(() => document.querySelector('main').textContent.includes('With 2 nodes less'));
+  check(page.url().endsWith('#/capacity?minus=2'), 'capacity: what is asked stands in the address');
+  await accessible(page, 'capacity, light');
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await accessible(page, 'capacity, dark');
+  await page.setViewportSize({ width: 390, height: 844 });
+  check(!await page.evaluate(() => document.documentElement.scrollWidth > innerWidth + 1), 'capacity fits a phone');
+  await page.context().close();
+}
+{
+  const quiet = complaints.length;
+  const page = await open({}, '#/capacity');
+  await page.waitForSelector('.nothing h2');
+  check((await page.locator('.nothing').textContent()).includes('spec.tenancy'), 'capacity: nothing shared is said, and how to share');
+  await page.context().close();
+  complaints.splice(quiet); // the browser tells of the 404, which was meant
+}
+
+// --- links and time ranges ---------------------------------------------------------------------------
+
+{
+  const page = await open({}, `#/workload/${first}`);
+  await page.waitForSelector('.plot canvas');
+  await page.getByRole('button', { name: '1 day' }).click();
+  check(page.url().endsWith('?range=1d'), 'a range stands in the address');
+  await page.reload();
+  await page.waitForSelector('[data-range="1d"][aria-pressed="true"]');
+  await page.waitForFunction(() => /from the store: [\d,]+ older steps|nothing older|^$/.test(
+    document.querySelector('.tools [role=status]').textContent));
+  check(true, 'a link opens the same range');
+  check((await page.locator('.stage-words').textContent()).length > 10, 'the stage is explained in words');
+  check(await page.locator('.tile:not([title])').count() === 0, 'no tile is unexplained');
+  await page.evaluate(() => { location.hash = '#/workloads?find=web&sort=cost&down=1'; });
+  await page.waitForFunction(() => document.querySelectorAll('.table .item:not([style*="none"])').length === 1);
+  check(await page.locator('.c-cost[aria-sort=descending]').count() === 1, 'a link opens the same table');
+  const modules = await page.evaluate(async () => {
+    const { byName } = await import('/table.js');
+    const { aligned } = await import('/training.js');
+    const { stored } = await import('/workload.js');
+    const like = { step_s: 15, stages: ['offline', 'serving'], actors: ['fallback', 'agent'],
+      outcomes: ['unchanged', 'applied'], at: [30], ready: [1], wanted: [1], cost_per_hour: [1], stage: [0], actor: [0],
+      outcome: [0], held_by: [0], tripped: [0], missed: [0], twin_latency_us: [null] };
+    const row = { at_us: 0, replicas: 2, cost: 0.01, stage: 'serving', actor: 'agent', violated: 1 };
+    const past = stored([row, { ...row, at_us: 15e6, replicas: 3 }], like);
+    return { names: byName(['web-10', 'web-9', 'Web-1'].map((name) => ({ name }))).map((r) => r.name).join(),
+      aligned: JSON.stringify(aligned([{ x: [1, 3], columns: { a: [5, 6] } }, { x: [2], columns: {} }], 'a')),
+      past: [past.at.join(), past.cost_per_hour[0].toFixed(2), past.stage.join(), past.outcome.join(),
+        past.missed.join(), past.twin_latency_us[0]].join(';') };
+  });
+  check(modules.names === 'Web-1,web-9,web-10', `names are sorted as people count: ${modules.names}`);
+  check(modules.aligned === '{"x":[1,2,3],"y":[[5,null,6],[null,null,null]]}', `runs are aligned: ${modules.aligned}`);
+  check(modules.past === '0,15;2.40;1,1;0,1;1,1;', `stored steps become a series: ${modules.past}`);
   await page.context().close();
 }
 
@@ -122,7 +201,7 @@ for (const [name, [hash, looks]] of Object.entries(views)) {
     hasTouch: true, colorScheme: 'dark' }, '#/');
   for (const hash of ['#/', '#/workloads', `#/workload/${first}`, `#/training/${first}`]) {
     await page.evaluate((to) => { location.hash = to; }, hash);
-    await page.waitForSelector(hash === '#/workloads' ? '.table a.row' : '.plot canvas');
+    await page.waitForSelector(hash === '#/workloads' ? '.table .item' : '.plot canvas');
     const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth + 1);
     check(!wide, `${hash} fits a phone without scrolling sideways`);
     await shot(page, `phone-${hash.split('/')[1] || 'overview'}`, true);
@@ -158,11 +237,11 @@ for (const [name, [hash, looks]] of Object.entries(views)) {
 
 {
   const page = await open({}, '#/workloads');
-  await page.waitForSelector('.table a.row');
+  await page.waitForSelector('.table .item');
   await page.keyboard.press('/');
   check(await page.evaluate(() => document.activeElement.type === 'search'), 'keyboard: / goes to the search');
   await page.keyboard.type(first.split('/')[1]);
-  await page.waitForFunction(() => document.querySelectorAll('.table a.row:not([style*="none"])').length === 1);
+  await page.waitForFunction(() => document.querySelectorAll('.table .item:not([style*="none"])').length === 1);
   await page.locator('.table').focus();
   await page.keyboard.press('Enter');
   await page.waitForFunction((name) => location.hash.includes(name), first);
@@ -222,7 +301,7 @@ for (const [name, [hash, looks]] of Object.entries(views)) {
   await page.evaluate(() => { location.hash = '#/workloads'; });
   await page.waitForFunction((n) => document.querySelector('.table')?.getAttribute('aria-rowcount') === String(n),
     MANY);
-  const rows = await page.locator('.table a.row').count();
+  const rows = await page.locator('.table .item').count();
   check(rows < 100, `ten thousand: only ${rows} rows exist`);
   // Time on the clock says nothing where others take the processors, time of the page's thread does.
   const session = await page.context().newCDPSession(page);
@@ -252,7 +331,7 @@ for (const [name, [hash, looks]] of Object.entries(views)) {
     `${busy ? ' on a busy machine' : ''}`);
   await page.evaluate(() => { document.querySelector('.table').scrollTop = 200000; }); // and a leap
   await page.waitForTimeout(200);
-  const shown = await page.evaluate(() => [...document.querySelectorAll('.table a.row')]
+  const shown = await page.evaluate(() => [...document.querySelectorAll('.table .item')]
     .filter((row) => { const box = row.getBoundingClientRect(); return box.height && box.top > 200 && box.top < 700; })
     .every((row) => row.textContent.includes('service-')));
   check(shown, 'ten thousand: rows are there after a leap');

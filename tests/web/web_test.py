@@ -271,7 +271,7 @@ def playwright():
     """The module that drives the browser, from npm, pinned by package-lock.json; kept in OUT."""
     place = Path(OUT, "npm")
     module = place / "node_modules/playwright-core"
-    if not module.exists():
+    if not module.exists() or not (place / "node_modules/axe-core").exists():
         npm = tool("npm", "npm")
         place.mkdir(parents=True, exist_ok=True)
         for name in ("package.json", "package-lock.json"):
@@ -283,9 +283,32 @@ def playwright():
     return str(module)
 
 
+@contextlib.contextmanager
+def tenants_daemon(folder):
+    """A daemon whose workloads share a cluster that is too small for them."""
+    place = Path(folder, "tenants")
+    place.mkdir()
+    (place / "world.yaml").write_text(
+        (ROOT / "examples/tenants/tenants.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    port = free_port()
+    with open(place / "log", "w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            [cli_test.AWARE, "run", "--daemon", "-f", str(place / "world.yaml"), "--state",
+             str(place / "state"), "--speed", "60", "--threads", "1", "--listen",
+             f"127.0.0.1:{port}"], cwd=place, stderr=log, stdout=subprocess.DEVNULL)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        until(lambda: get(f"{url}/v1/capacity"), "the capacity of the tenants")
+        yield url
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=WAIT_S)
+
+
 def the_page_works_in_a_browser():
     node, chromium = tool("node", "nodejs"), tool("chromium", "chromium")
     module = playwright()
+    axe = Path(module).parent / "axe-core/axe.min.js"
     shots = Path(OUT, "screenshots")
     shots.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -304,8 +327,11 @@ def the_page_works_in_a_browser():
             _, url = running.enter_context(daemon(folder, *more, **asked))
             until(lambda: json.loads(get(f"{url}/v1/workloads/default/web/episodes"))["at"],
                   "an episode")
+            shared = running.enter_context(contextlib.ExitStack())
+            tenants = shared.enter_context(tenants_daemon(folder))
             browser = subprocess.Popen(
-                [node, str(HERE / "browser_test.mjs"), url, str(shots), chromium, TOKEN, module],
+                [node, str(HERE / "browser_test.mjs"), url, str(shots), chromium, TOKEN, module,
+                 str(axe), tenants],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             failed = []
             for line in browser.stdout:

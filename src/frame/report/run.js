@@ -15,6 +15,16 @@
 
   $("about").textContent = D.about;
 
+  // --- what it came to
+  const [own, twin] = D.all.whole;
+  const tile = (label, value, note, kind) => $("tiles").append(el("div", { className: kind }, el("span", { textContent: label }), el("strong", { textContent: value }), el("span", { textContent: note })));
+  const saved = D.twin && twin.cost > 0 ? twin.cost - own.cost : null, missed = own.steps ? own.missed / own.steps : 0;
+  const perDay = (t) => digits(t.steps ? (86400 * t.changes) / (t.steps * D.step_s) : 0);
+  if (saved == null) tile("Spent", "$" + digits(own.cost), "nothing ran beside it to compare with", "");
+  else tile(saved < 0 ? "Spent more" : "Saved", "$" + digits(Math.abs(saved)) + " (" + (100 * Math.abs(saved) / twin.cost).toFixed(1) + " %)", "$" + digits(own.cost) + " spent, $" + digits(twin.cost) + " by " + WORLD[1], saved < 0 ? "bad" : "good");
+  tile("Missed against the budget", (100 * missed).toFixed(2) + " % of " + digits(100 * D.budget) + " %", "of steps missed the SLO" + (D.twin && twin.steps ? "; " + WORLD[1] + " " + (100 * twin.missed / twin.steps).toFixed(2) + " %" : ""), missed > D.budget ? "bad" : "good");
+  tile("Changes per day", perDay(own), "of the number of replicas, per workload" + (D.twin ? "; " + WORLD[1] + " " + perDay(twin) : ""), "");
+
   // --- what the colours mean
   const key = $("key");
   const mark = (sign, text) => key.append(el("span", { className: "mark" }, sign, text));
@@ -191,6 +201,12 @@
               ctx.fillStyle = stageColor(w.ep.stage[i]);
               ctx.fillRect(a, y, Math.max(1, b - a - r * 0.5), (strip - 1.5) * r);
             }
+            if (strip < 9) return; // too many rows to name: hovering names them
+            ctx.globalAlpha = 1;
+            ctx.font = "600 " + 9 * r + "px system-ui, sans-serif";
+            ctx.textBaseline = "middle";
+            ctx.fillStyle = css("--paper");
+            ctx.fillText(w.name, bbox.left + 4 * r, y + (strip * r) / 2);
           });
           ctx.restore();
         },
@@ -277,7 +293,7 @@
     add("Memory used", "% of what is reserved", lines(p.umem, 100), percent, told((w, i) => share(p.umem[w][i])));
     const e = p.ep;
     if (e.t.length > 1) {
-      const box = card(grid, "Reward", "per episode");
+      const box = card(grid, "Reward", "per episode; the axis does not begin at zero");
       plot(box, e.t, WORLDS.map((w) => ({ data: e.reward[w], style: { stroke: worldColor(w), width: w ? 1.2 : 1.7 } })).reverse(), { auto: true }, 150,
         [around, tooltip(e.t, (i) => WORLDS.map((w) => [worldColor(w), WORLD[w], plain(e.reward[w][i])]), around.mine)]);
     }

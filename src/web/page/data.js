@@ -30,9 +30,11 @@ export async function get(path, signal) {
   const response = await answer(await fetch(path, { headers: headers(), signal, cache: 'no-store' }));
   return response.json();
 }
-export async function getText(path, signal) {
+// `paged`: {text, next}, of an answer whose next part another question brings.
+export async function getText(path, signal, paged) {
   const response = await answer(await fetch(path, { headers: headers(), signal, cache: 'no-store' }));
-  return response.text();
+  const text = await response.text();
+  return paged ? { text, next: response.headers.get('Aware-Next') } : text;
 }
 export async function order(body) {
   const response = await answer(await fetch('/v1/orders', { method: 'POST', body: JSON.stringify(body),

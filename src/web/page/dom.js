@@ -56,8 +56,18 @@ export function icon(name) {
       'stroke-linecap': 'round', 'stroke-linejoin': 'round' }));
 }
 
+export const STAGE_WORDS = { initialized: 'initialized: nothing has been decided yet',
+  offline: 'offline: the fallback acts, the agent learns from it',
+  online: 'online: the agent acts and goes on learning', serving: 'serving: the agent has proven itself and acts' };
 export function stageBadge(stage) {
-  return h('span', { class: `stage ${stage}` }, stage);
+  return h('span', { class: `stage ${stage}`, title: STAGE_WORDS[stage] }, stage);
+}
+
+// A figure with its name and what it means: on hover, by keyboard and for screen readers.
+export function tile(label, value, note, means, kind, extra) {
+  return h('div', { class: `tile ${kind || ''}`, title: means, role: 'group', 'aria-label': label, tabindex: '0' },
+    h('span', { class: 'label' }, label, h('span', { class: 'unseen' }, `: ${means}`)),
+    h('strong', {}, value), h('span', { class: 'note' }, note), extra);
 }
 
 // A list of terms, two columns.

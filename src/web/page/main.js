@@ -11,12 +11,13 @@ import { view as workload } from './workload.js';
 import { view as training } from './training.js';
 import { view as map } from './map.js';
 import { view as reports } from './reports.js';
+import { view as capacity } from './capacity.js';
 
 const PERIOD_MS = 1000; // between two looks, at least
 const MISSING_MS = 30000;
 const VIEWS = { '': ['overview', overview], workloads: ['workloads', workloads],
   workload: ['workloads', workload], training: ['training', training], map: ['map', map],
-  reports: ['reports', reports] };
+  reports: ['reports', reports], capacity: ['capacity', capacity] };
 
 const main = document.getElementById('main');
 let current = null;
@@ -26,7 +27,14 @@ let begun = 0;
 let took = 0;
 let missing = false; // what the view is of is not there
 
-const app = { title(text) { document.title = `${text} \u00b7 aware`; } };
+const app = {
+  title(text) { document.title = `${text} \u00b7 aware`; },
+  // What is chosen in a view stands in its address, so that a link opens the same: no new view.
+  keep(query) {
+    const text = new URLSearchParams(Object.entries(query).filter(([, value]) => value)).toString();
+    history.replaceState(null, '', `${location.hash.split('?')[0] || '#/'}${text ? `?${text}` : ''}`);
+  },
+};
 
 // A view that is slow to make is asked less often: it may take a tenth of the time. What is not there
 // may come: it is asked for every half minute.
@@ -40,8 +48,7 @@ async function refresh(force) {
   begun = performance.now();
   const asked = current;
   try {
-    await asked.refresh();
-    missing = false;
+    missing = await asked.refresh() === 'missing';
     if (asked === current) trouble('');
   } catch (error) {
     missing = error.status === 404;
@@ -59,7 +66,8 @@ function trouble(text) {
 }
 
 function route() {
-  const parts = location.hash.replace(/^#\/?/, '').split('/').filter((part) => part !== '')
+  const [path, query] = location.hash.replace(/^#\/?/, '').split('?');
+  const parts = path.split('/').filter((part) => part !== '')
     .map(decodeURIComponent);
   const [name, view] = VIEWS[parts[0] || ''] || [null, null];
   if (current) current.destroy();
@@ -74,7 +82,7 @@ function route() {
   fill(main);
   const root = h('div', {});
   main.append(root);
-  current = view(root, app, parts.slice(1));
+  current = view(root, app, parts.slice(1), new URLSearchParams(query || ''));
   took = 0;
   missing = false;
   refresh(true);

@@ -1,20 +1,13 @@
 // overview.js - the fleet at a glance: who acts, whether SLOs hold, what it saves, what was done.
 
-import { h, fill, icon, empty, card, stageBadge } from './dom.js';
+import { h, fill, icon, empty, card, stageBadge, tile, STAGE_WORDS } from './dom.js';
 import * as format from './format.js';
 import { get } from './data.js';
 import { panel } from './plot.js';
 import { rowsOf } from './table.js';
 
 const STAGES = ['initialized', 'offline', 'online', 'serving'];
-const WORDS = { initialized: 'not begun', offline: 'learning, fallback acts', online: 'agent acts and learns',
-  serving: 'agent serves' };
 const LATELY = 240; // ticks that the figures at the top look back on
-
-function tile(label, value, note, kind, extra) {
-  return h('div', { class: `tile ${kind || ''}` }, h('span', { class: 'label' }, label),
-    h('strong', {}, value), h('span', { class: 'note' }, note), extra);
-}
 
 function stageBar(workloads) {
   const total = Math.max(1, workloads.total);
@@ -22,7 +15,7 @@ function stageBar(workloads) {
     h('div', { class: 'bar', role: 'img', 'aria-label': STAGES.map((s) => `${workloads[s]} ${s}`).join(', ') },
       STAGES.filter((s) => workloads[s]).map((s) => h('i', { class: s, style: {
         width: `${100 * workloads[s] / total}%` } }))),
-    h('ul', {}, STAGES.filter((s) => workloads[s] || s !== 'initialized').map((s) => h('li', { title: WORDS[s] },
+    h('ul', {}, STAGES.filter((s) => workloads[s] || s !== 'initialized').map((s) => h('li', { title: STAGE_WORDS[s] },
       h('i', { class: s }), `${format.integer(workloads[s])} ${s}`))));
 }
 
@@ -38,13 +31,21 @@ function tiles(status, table, fleet) {
   const span = format.duration(Math.min(LATELY, fleet.at.length) * status.step_s);
   const budget = table.slo_budget.find((value) => value !== null) ?? null;
   const saving = status.saved;
-  const reward = beside ? beside.reward / beside.twin_reward - 1 : null;
+  const seconds = sum(last(fleet.workloads)) * status.step_s;
+  const perDay = seconds ? (86400 * sum(last(fleet.changes))) / seconds : null;
+  const pending = fleet.pending.at(-1) ?? 0;
+  const learns = sum(table.learns_now);
   return [
     tile('Workloads', format.integer(w.total), [w.frozen ? `${w.frozen} frozen` : 'none frozen',
-      w.proposals ? `, ${w.proposals} wait for approval` : ''].join(''), '', stageBar(w)),
+      w.proposals && `${w.proposals} wait for approval`, learns && `${learns} learning now`,
+      pending && `the cluster is full: ${format.integer(pending)} ${pending === 1 ? 'pod' : 'pods'} pending`]
+      .filter(Boolean).join('; '),
+    'How many workloads there are, by stage: offline learns from the fallback, online acts and learns, serving acts.',
+    pending ? 'warn' : '', stageBar(w)),
     tile('SLO', share === null ? '\u2013' : `${format.percent(1 - share, 2)}`,
       `of steps met it in the last ${span}; ${w.missing_slo ? `${w.missing_slo} miss it now`
-        : 'nobody misses it now'}${budget !== null ? `; the budget is ${format.percent(1 - budget, 0)}` : ''}`,
+        : 'no workload misses it now'}${budget !== null ? `; the budget is ${format.percent(1 - budget, 0)}` : ''}`,
+      'The share of steps in which a workload met its service-level objective; green while within the budget.',
       share === null ? '' : share > (budget ?? 0.01) ? 'bad' : 'good'),
     tile(beside ? 'Saved against the fallback' : 'Saves against the fallback', saving === null ? '\u2013'
       : format.percent(saving, 1),
@@ -52,14 +53,17 @@ function tiles(status, table, fleet) {
       `${format.money(beside.twin_cost)}; SLO missed ${format.percent(beside.missed_steps / beside.steps, 2)} ` +
       `and ${format.percent(beside.twin_missed_steps / beside.steps, 2)}`
       : 'the present plans against those that the fallback proposes',
+    beside ? 'What was spent less than the same load costs under the fallback alone, simulated beside it.'
+      : 'What the present sizes cost less than those that the fallback proposes now.',
     saving === null ? '' : saving < -0.005 ? 'bad' : 'good'),
     tile('Cost', format.money(status.cost_per_hour, '/h'),
       `${format.rate(fleet.arrivals_per_s.at(-1) ?? null)} requests; CPU ` +
       `${format.percent(fleet.cpu_used.at(-1) ?? null, 0)} and memory ` +
-      `${format.percent(fleet.memory_used.at(-1) ?? null, 0)} used`),
-    tile('Reward', beside ? format.number(beside.reward) : '\u2013', beside
-      ? `of 2 per step; the fallback alone ${format.number(beside.twin_reward)}, ${format.signed(reward, 1)}`
-      : 'of 2 per step, once there is a twin to compare with', ''),
+      `${format.percent(fleet.memory_used.at(-1) ?? null, 0)} used`,
+    'What all replicas cost an hour now, by the prices of the profiles.'),
+    tile('Changes', perDay === null ? '\u2013' : `${format.number(perDay)} a day`,
+      `of replicas or sizes, per workload, over the last ${span}`,
+      'How often a plan is changed. Each change costs something: a restart, or a pod to start or drain.'),
   ];
 }
 
@@ -68,19 +72,20 @@ function attention(rows) {
     const why = [r.missed && `misses its SLO: ${format.latency(r.latency)} of ${format.latency(r.slo)}`,
       r.missedShare > r.budget && `missed ${format.percent(r.missedShare, 2)} of its steps, ` +
         `${format.percent(r.budget, 0)} may`,
+      r.pending > 0 && `the cluster is full: ${r.pending} ${r.pending === 1 ? 'pod' : 'pods'} pending`,
       r.watchdog && 'the watchdog holds the agent back', r.freeze && 'frozen'].filter(Boolean);
     const weight = (r.missed ? 4 : 0) + (r.watchdog ? 2 : 0) + (r.missedShare > r.budget ? 1 : 0) +
-      (r.freeze ? 0.5 : 0);
+      (r.pending ? 3 : 0) + (r.freeze ? 0.5 : 0);
     return { r, why, weight };
   }).filter((one) => one.weight > 0).sort((a, b) => b.weight - a.weight || (b.r.near || 0) - (a.r.near || 0));
-  if (!found.length) return h('p', { class: 'calm' }, icon('check'), 'Nothing needs you.');
+  if (!found.length) return h('p', { class: 'calm' }, icon('check'), 'Nothing needs attention.');
   return [h('ul', { class: 'list' }, found.slice(0, 8).map(({ r, why }) => h('li', {},
     h('a', { href: `#/workload/${r.name}` }, h('span', { class: 'top' }, h('b', {}, r.name), stageBadge(r.stage)),
       h('span', { class: 'why' }, why.join('; ')))))),
   found.length > 8 && h('p', { class: 'quiet' }, `and ${format.integer(found.length - 8)} more`)];
 }
 
-// The dearest ones, each beside what the fallback would have cost.
+// The most expensive ones, each beside what the fallback would have cost.
 function dearest(rows) {
   const top = rows.filter((r) => r.cost !== null).sort((a, b) => b.cost - a.cost).slice(0, 6);
   const most = Math.max(...top.map((r) => Math.max(r.cost, r.fallback || 0)), 1e-9);
@@ -134,7 +139,7 @@ export function view(root, app) {
   fill(root, h('h1', { class: 'unseen' }, 'Overview'), top,
     h('div', { class: 'grid' }, cost.root, stages.root, slo.root, load.root),
     h('div', { class: 'grid wide-right' }, h('div', {}, card('Needs attention', null, needs),
-      card('Dearest', 'against the fallback, in grey', dear)), card('Recent changes', null, recent)));
+      card('Most expensive', 'grey: under the fallback', dear)), card('Recent changes', null, recent)));
   app.title('Overview');
 
   async function refresh() {

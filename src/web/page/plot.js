@@ -115,7 +115,7 @@ export function panel(spec) {
   const legend = h('div', { class: 'legend' });
   const note = h('span', { class: 'quiet' }, spec.note || '');
   const root = h('figure', { class: `plot ${spec.class || ''}` },
-    h('figcaption', { class: 'head' }, h('h3', {}, spec.title), note, legend), host, tip);
+    h('figcaption', { class: 'head' }, h('h2', {}, spec.title), note, legend), host, tip);
   const x = spec.x || ((value) => clock(value));
   let u = null;
   let shown = null;

@@ -1,12 +1,20 @@
 // table.js - workloads, one or ten thousand: rows exist only where they can be seen.
 
-import { h, fill, icon } from './dom.js';
+import { h, fill, icon, STAGE_WORDS } from './dom.js';
 import * as format from './format.js';
 import { get } from './data.js';
 
 const ROW = 38; // px, as in page.css
 const BEYOND = 4; // rows made beyond each edge, so that a quick scroll finds them
 const STILL_MS = 400; // without scrolling, before the figures are asked for again
+
+// "web-2" before "web-10".
+const natural = new Intl.Collator('en', { numeric: true, sensitivity: 'base' }).compare;
+export const byName = (rows) => {
+  const sorted = [...rows].sort((a, b) => natural(a.name, b.name));
+  sorted.forEach((row, i) => { row.order = i; });
+  return sorted;
+};
 
 const share = (a, b) => (a === null || b === null || !b ? null : a / b);
 
@@ -26,10 +34,10 @@ export function rowsOf(table) {
       cost: table.cost_per_hour[i], fallback,
       saving: table.saved[i],
       freeze: table.freeze[i], watchdog: table.watchdog[i] === 1, episodes: table.episodes[i],
-      learning: table.learning[i] === 1, outcome: table.outcomes[table.outcome[i]],
+      learning: table.learning[i] === 1, learns: table.learns_now[i] === 1, pending: table.pending[i], outcome: table.outcomes[table.outcome[i]],
     });
   }
-  return rows;
+  return byName(rows);
 }
 
 // Classes are touched only where they change: each touch makes the browser look for rules again.
@@ -45,13 +53,14 @@ function setMeter(cell, value, text, bad) {
 
 // Each column: how it is sorted, made once, and set for every row that passes through.
 const COLUMNS = [
-  { key: 'name', title: 'Workload', class: 'c-name', value: (r) => r.lower, text: true,
-    make: () => [h('b', {}), h('small', {}), h('span', { class: 'flags' })],
+  { key: 'name', title: 'Workload', class: 'c-name', value: (r) => r.order, text: true,
+    make: () => [h('a', { tabindex: '-1', draggable: 'false' }), h('small', {}), h('span', { class: 'flags' })],
     set: (cell, r) => {
       const at = r.name.indexOf('/');
       cell.children[0].textContent = at < 0 ? r.name : r.name.slice(at + 1);
       cell.children[1].textContent = at < 0 ? '' : r.name.slice(0, at);
-      const flags = [r.freeze && 'frozen', r.watchdog && 'held', r.mode !== 'Auto' && r.mode.toLowerCase()]
+      const flags = [r.freeze && 'frozen', r.watchdog && 'held', r.pending && `${r.pending} pending`,
+        r.learns && 'learning now', r.mode !== 'Auto' && r.mode.toLowerCase()]
         .filter(Boolean).join(' \u00b7 ');
       cell.children[2].textContent = flags;
     } },
@@ -99,7 +108,19 @@ const COLUMNS = [
 
 const kept = { query: '', stages: new Set(), only: 'all', sort: 'name', down: false, top: 0 };
 
-export function view(root, app) {
+const STAGES = ['initialized', 'offline', 'online', 'serving'];
+
+export function view(root, app, parts, query) {
+  if ([...query.keys()].length) { // a link says what is shown
+    kept.query = query.get('find') || '';
+    kept.stages = new Set((query.get('stage') || '').split(',').filter((s) => STAGES.includes(s)));
+    kept.only = query.get('only') || 'all';
+    kept.sort = COLUMNS.some((c) => c.key === query.get('sort')) ? query.get('sort') : 'name';
+    kept.down = query.get('down') === '1';
+  }
+  const remember = () => app.keep({ find: kept.query, stage: [...kept.stages].join(','),
+    only: kept.only === 'all' ? '' : kept.only, sort: kept.sort === 'name' ? '' : kept.sort,
+    down: kept.down ? '1' : '' });
   let rows = [];
   let shown = [];
   let selected = 0;
@@ -108,16 +129,17 @@ export function view(root, app) {
   const pool = [];
 
   const search = h('input', { type: 'search', placeholder: 'Find a workload', value: kept.query,
-    'aria-label': 'Find a workload', oninput: () => { kept.query = search.value; apply(); } });
-  const only = h('select', { 'aria-label': 'Show', onchange: () => { kept.only = only.value; apply(); } },
+    'aria-label': 'Find a workload', oninput: () => { kept.query = search.value; remember(); apply(); } });
+  const only = h('select', { 'aria-label': 'Show', onchange: () => { kept.only = only.value; remember(); apply(); } },
     [['all', 'All'], ['missed', 'Missing the SLO now'], ['over', 'Over the SLO budget'],
-      ['frozen', 'Frozen'], ['held', 'Held by the watchdog'], ['dearer', 'Dearer than the fallback']]
+      ['frozen', 'Frozen'], ['pending', 'Pods pending'], ['learns', 'Learning now'], ['held', 'Held by the watchdog'], ['dearer', 'More expensive than the fallback']]
       .map(([value, text]) => h('option', { value, selected: kept.only === value }, text)));
   const chips = h('div', { class: 'chips', role: 'group', 'aria-label': 'Stages' },
-    ['initialized', 'offline', 'online', 'serving'].map((stage) => h('button', { type: 'button',
-      class: `chip ${stage}`, 'aria-pressed': kept.stages.has(stage) ? 'true' : 'false', onclick: (event) => {
+    STAGES.map((stage) => h('button', { type: 'button',
+      class: `chip ${stage}`, title: STAGE_WORDS[stage], 'aria-pressed': kept.stages.has(stage) ? 'true' : 'false', onclick: (event) => {
         if (kept.stages.has(stage)) kept.stages.delete(stage); else kept.stages.add(stage);
         event.currentTarget.setAttribute('aria-pressed', kept.stages.has(stage) ? 'true' : 'false');
+        remember();
         apply();
       } }, stage)));
   const count = h('span', { class: 'quiet count', role: 'status' });
@@ -134,13 +156,14 @@ export function view(root, app) {
   function sortBy(column) {
     kept.down = kept.sort === column.key ? !kept.down : !!column.down;
     kept.sort = column.key;
+    remember();
     apply();
   }
 
   function apply() {
     const words = kept.query.toLowerCase().split(/\s+/).filter(Boolean);
     const fits = { all: () => true, missed: (r) => r.missed, over: (r) => r.missedShare > r.budget,
-      frozen: (r) => r.freeze > 0, held: (r) => r.watchdog, dearer: (r) => r.saving < -0.005 }[kept.only];
+      frozen: (r) => r.freeze > 0, pending: (r) => r.pending > 0, learns: (r) => r.learns, held: (r) => r.watchdog, dearer: (r) => r.saving < -0.005 }[kept.only] || (() => true);
     const name = shown[selected] && shown[selected].name;
     shown = rows.filter((r) => fits(r) && (!kept.stages.size || kept.stages.has(r.stage)) &&
       words.every((word) => r.lower.includes(word)));
@@ -149,7 +172,7 @@ export function view(root, app) {
     shown.sort((a, b) => {
       const x = column.value(a);
       const y = column.value(b);
-      return x < y ? -way : x > y ? way : a.lower < b.lower ? -1 : 1;
+      return x < y ? -way : x > y ? way : a.order - b.order;
     });
     for (const button of head.querySelectorAll('button')) {
       const own = button.dataset.key === kept.sort;
@@ -167,7 +190,7 @@ export function view(root, app) {
   function makeRow() {
     const cells = COLUMNS.map((column) => h('div', { class: `cell ${column.class}`, role: 'gridcell' },
       column.make()));
-    const link = h('a', { class: 'row', role: 'row', tabindex: '-1', draggable: 'false' }, cells);
+    const link = h('div', { class: 'row item', role: 'row' }, cells);
     body.append(link);
     const one = { link, cells, at: -1, row: null };
     pool.push(one);
@@ -203,7 +226,7 @@ export function view(root, app) {
       }
       if (one.row !== row) {
         one.row = row;
-        one.link.href = `#/workload/${row.name}`;
+        one.cells[0].firstChild.href = `#/workload/${row.name}`;
         for (let c = 0; c < COLUMNS.length; c++) COLUMNS[c].set(one.cells[c], row);
       }
     }
@@ -230,7 +253,7 @@ export function view(root, app) {
   observer.observe(frame);
 
   async function refresh() {
-    if (performance.now() - scrolled < STILL_MS && rows.length) return; // somebody reads: nothing moves
+    if (performance.now() - scrolled < STILL_MS && rows.length) return; // being read: nothing moves
     const table = await get('/v1/table');
     if (stopped) return;
     const fresh = rows.length === 0;

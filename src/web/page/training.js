@@ -41,7 +41,7 @@ function draw(p, e, stepS) {
   const x = e.number;
   const stages = e.stage;
   const set = (name, y, extra) => p[name].set({ x, y, stages, empty: e.at.length ? undefined
-    : 'No episode has ended since the daemon started. One has 100 steps.', ...extra });
+    : 'No episode has ended since the daemon started.', ...extra });
   const ratio = (a, b) => a.map((v, i) => (v === null || !b[i] ? null : v / b[i]));
   const hours = e.steps.map((steps) => (steps * stepS) / 3600);
   set('reward', [ratio(e.reward, e.steps), ratio(e.twin_reward, e.steps)]);
@@ -79,36 +79,73 @@ function thin(columns, max) {
   })]));
 }
 
-function runSection(reports, made) {
-  const runs = reports.filter((r) => r.kind === 'run' && r.name.endsWith('/progress.csv'));
-  if (!runs.length) {
+const COLOURS = ['aware', 'scenario', 'online', 'offline', 'serving', 'load'];
+const COMPARED_MAX = COLOURS.length; // runs at a time: as many as there are colours to tell apart
+
+// `x` of all runs in one ascending column, and each run's values where it has them.
+export function aligned(runs, name) {
+  const x = [...new Set(runs.flatMap((run) => run.x))].sort((a, b) => a - b);
+  const at = new Map(x.map((value, i) => [value, i]));
+  return { x, y: runs.map((run) => {
+    const column = x.map(() => null);
+    (run.columns[name] || []).forEach((value, i) => { column[at.get(run.x[i])] = value; });
+    return column;
+  }) };
+}
+
+function runSection(reports, made, app, chosen) {
+  const names = reports.filter((r) => r.kind === 'run' && r.name.endsWith('/progress.csv')).map((r) => r.name);
+  const short = (name) => name.replace('/progress.csv', '');
+  if (!names.length) {
     return empty('No run of ', h('code', {}, 'aware train'), ' in the folder of reports. Start the daemon with ',
       h('code', {}, '--reports DIR'), ' and train with ', h('code', {}, '--out DIR/NAME'), '.');
   }
+  const picked = names.filter((name) => chosen.includes(short(name))).slice(0, COMPARED_MAX);
+  if (!picked.length) picked.push(names[0]);
+  const loaded = new Map();
   const plots = h('div', { class: 'grid' });
-  const show = async (run) => {
+  let asked = 0;
+  async function load(name) {
+    if (!loaded.has(name)) {
+      const columns = thin(csv(await getText(`/reports/${name}`)), 600);
+      loaded.set(name, { columns, x: columns.step || columns[Object.keys(columns)[0]] });
+    }
+    return loaded.get(name);
+  }
+  async function show() {
+    const mine = ++asked;
+    const shown = [...picked];
+    const runs = await Promise.all(shown.map(load));
+    if (mine !== asked) return;
     for (const old of made.splice(0)) old.destroy();
-    const columns = thin(csv(await getText(`/reports/${run.name}`)), 600);
-    const x = columns.step || columns[Object.keys(columns)[0]];
-    const names = Object.keys(columns).filter((name) => name !== 'step' && name !== 'time_s' &&
-      columns[name].some((v) => v !== null));
-    const colours = ['aware', 'scenario', 'online', 'offline', 'serving', 'load'];
-    fill(plots, names.map((name, i) => {
+    const columns = [...new Set(runs.flatMap((run) => Object.keys(run.columns)))].filter((name) => name !== 'step' &&
+      name !== 'time_s' && runs.some((run) => run.columns[name] && run.columns[name].some((v) => v !== null)));
+    fill(plots, columns.map((name) => {
       const one = panel({ title: name.replace(/_/g, ' '), axis: format.number, x: format.number,
-        xLong: (v) => `step ${format.integer(v)}`, sync: 'run', floor: (data, low) => low ?? 0, series: [
-          { label: name, colour: colours[i % colours.length], span: true }] });
+        xLong: (v) => `step ${format.integer(v)}`, sync: 'run', floor: (data, low) => low ?? 0,
+        series: shown.map((run, i) => ({ label: short(run), colour: COLOURS[i], span: true })) });
       made.push(one);
-      one.set({ x, y: [columns[name]] });
+      one.set(aligned(runs, name));
       return one.root;
     }));
-  };
-  const choose = h('select', { 'aria-label': 'Run', onchange: () => show(runs[choose.selectedIndex]) },
-    runs.map((run) => h('option', {}, run.name.replace('/progress.csv', ''))));
-  show(runs[0]).catch((error) => fill(plots, empty(error.message)));
-  return [h('div', { class: 'tools' }, choose), plots];
+  }
+  const again = () => show().catch((error) => fill(plots, empty(error.message)));
+  const boxes = h('div', { class: 'chips', role: 'group', 'aria-label': 'Runs to compare' }, names.slice(0, 60)
+    .map((name) => h('button', { type: 'button', class: 'chip', 'aria-pressed': `${picked.includes(name)}`,
+      onclick: (event) => {
+        const at = picked.indexOf(name);
+        if (at >= 0 && picked.length > 1) picked.splice(at, 1);
+        else if (at < 0 && picked.length < COMPARED_MAX) picked.push(name);
+        event.currentTarget.setAttribute('aria-pressed', `${picked.includes(name)}`);
+        app.keep({ runs: picked.map(short).join(',') });
+        again();
+      } }, short(name))));
+  again();
+  return [h('p', { class: 'quiet' }, `Choose up to ${COMPARED_MAX} runs to compare them, curve beside curve.`),
+    h('div', { class: 'tools' }, boxes), plots];
 }
 
-export function view(root, app, [namespace, workload]) {
+export function view(root, app, [namespace, workload], query) {
   const p = panels();
   const made = [];
   let stopped = false;
@@ -137,14 +174,16 @@ export function view(root, app, [namespace, workload]) {
     const row = rows.find((r) => r.name === name);
     fill(facts, h('div', { class: 'facts' }, row && stageBadge(row.stage), terms([
       ['agent', episodes.learning ? episodes.agent : 'learning is off'],
+      ['now', episodes.learns_now ? 'learning: a round is under way' : 'no round is under way'],
       ['episodes', `${format.integer(row ? row.episodes : 0)} since the start, the present one at step ` +
         `${episodes.open.steps}`],
-      ['policies', `${episodes.model_changes} times another one was taken`],
+      ['policies', `replaced ${episodes.model_changes} times`],
       ['rounds', `${format.integer(status.counts.learn_rounds)} of learning over all workloads`]]),
     row && h('a', { href: `#/workload/${name}` }, 'The workload')));
     draw(p, episodes, status.step_s);
   }
-  get('/v1/reports').then((found) => { if (!stopped) fill(runs, runSection(found.reports, made)); })
+  get('/v1/reports').then((found) => { if (!stopped) fill(runs, runSection(found.reports, made, app,
+    (query.get('runs') || '').split(',')));  })
     .catch((error) => fill(runs, empty(error.message)));
   return { refresh, destroy() { stopped = true; for (const one of [...Object.values(p), ...made]) one.destroy(); } };
 }

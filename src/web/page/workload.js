@@ -1,8 +1,8 @@
 // workload.js - one workload: what it has, what it does, who decides, and why.
 
-import { h, fill, icon, empty, card, terms, stageBadge } from './dom.js';
+import { h, fill, icon, empty, card, terms, stageBadge, tile } from './dom.js';
 import * as format from './format.js';
-import { get, workloadPath } from './data.js';
+import { get, getText, workloadPath } from './data.js';
 import { panel, smooth } from './plot.js';
 import { buttons } from './orders.js';
 import { change, reasonOf } from './overview.js';
@@ -102,28 +102,32 @@ function conditions(list) {
 function summary(w, series) {
   const beside = series.since_start.beside_twin;
   const saving = w.saved;
-  const tile = (label, value, note, kind) => h('div', { class: `tile ${kind || ''}` },
-    h('span', { class: 'label' }, label), h('strong', {}, value), h('span', { class: 'note' }, note));
   const { slo } = w;
   const missed = series.since_start.steps ? series.since_start.missed_steps / series.since_start.steps : null;
   return [
     tile('Latency', format.latency(w.latency_us), slo.latency_us === null ? 'there is no SLO for it'
       : `of ${format.latency(slo.latency_us)} at p${Math.round(100 * slo.quantile)}`,
+    'How long a request takes, at the quantile that the SLO names; red while the SLO is missed.',
     slo.missed ? 'bad' : slo.missed === false ? 'good' : ''),
     tile('SLO missed', format.percent(missed, 2), `of ${format.integer(series.since_start.steps)} steps; ` +
       `${format.percent(slo.budget, 0)} may${beside
         ? `; fallback alone ${format.percent(beside.twin_missed_steps / beside.steps, 2)}` : ''}`,
+    'Steps since the start that missed the SLO, against the share that the profile allows.',
     missed > slo.budget ? 'bad' : 'good'),
     tile('Replicas', w.replicas.ready === w.replicas.wanted ? w.replicas.wanted ?? '\u2013'
       : `${w.replicas.ready} / ${w.replicas.wanted}`,
     `${[format.cores(w.cpu_millicores), ...format.others(w, Object.keys(w.bounds || {})),
       format.bytes(w.memory_bytes)].join(', ').replace(/, ([^,]*)$/, ' and $1')} each; ` +
-      `${w.replicas.min} to ${w.replicas.max}`),
+      `${w.replicas.min} to ${w.replicas.max}${w.replicas.pending ? `; the cluster is full: ${w.replicas.pending} ` +
+        `${w.replicas.pending === 1 ? 'pod' : 'pods'} pending` : ''}`,
+    'Replicas that are ready, of those wanted, with the size of each and the bounds of the profile.',
+    w.replicas.pending ? 'bad' : ''),
     tile('Used', format.percent(w.cpu_used, 0), `of its CPU, ${format.percent(w.memory_used, 0)} of its memory, ` +
-      `at ${format.rate(w.arrivals_per_s)}`),
+      `at ${format.rate(w.arrivals_per_s)}`, 'How much of what the replicas have is used.'),
     tile('Cost', format.money(w.cost_per_hour, '/h'), saving === null || !beside
       ? `the fallback's plan: ${format.money(w.fallback_cost_per_hour, '/h')}`
       : `${format.percent(saving, 1)} less than the fallback alone since the start`,
+    'What its replicas cost an hour now, and what that saves.',
     saving > 0.005 ? 'good' : saving < -0.005 ? 'bad' : ''),
   ];
 }
@@ -149,15 +153,15 @@ function explained(told) {
   const largest = Math.max(1e-9, ...reasons.map((r) => Math.abs(r.effect)));
   const wants = (who) => (who ? [`${who.kind}`, planText(who.plan)] : null);
   return h('div', { class: 'account' },
-    h('div', {}, h('h4', {}, 'Seen'), terms(inputs)),
-    h('div', {}, h('h4', {}, 'Wanted'), terms([wants(account.agent) || ['agent', 'there is none yet'],
+    h('div', {}, h('h3', {}, 'Seen'), terms(inputs)),
+    h('div', {}, h('h3', {}, 'Wanted'), terms([wants(account.agent) || ['agent', 'no policy yet'],
       wants(account.fallback)]), account.fallback && h('p', { class: 'quiet' }, account.fallback.reason),
-    h('h4', {}, 'Rails'), account.guard.rails.length
+    h('h3', {}, 'Rails'), account.guard.rails.length
       ? h('ul', { class: 'rails' }, account.guard.rails.map((rail) => h('li', {}, h('b', {}, rail.rail),
         h('span', {}, `${rail.clipped.join(', ')} ${rail.sentence}`))))
       : h('p', { class: 'quiet' }, 'none made a difference'),
     account.watchdog.verdict !== 'pass' && h('p', { class: 'wrong' }, account.watchdog.sentence)),
-    h('div', {}, h('h4', {}, 'What moved it'), reasons.length
+    h('div', {}, h('h3', {}, 'What moved it'), reasons.length
       ? h('ul', { class: 'pushes' }, reasons.slice(0, 6).map((r) => h('li', {}, h('span', {},
         r.input.replace(/_/g, ' ')), h('i', { style: { width: `${100 * Math.abs(r.effect) / largest}%` } }))))
       : h('p', { class: 'quiet' }, told.detail_error || 'no single figure, changed a little, would have changed it'),
@@ -170,20 +174,135 @@ function explained(told) {
       ? 'Taken again it comes out differently.' : 'Taken again from its moment, it is the same decision.')));
 }
 
-export function view(root, app, [namespace, workload, what, id]) {
+// --- time ranges -----------------------------------------------------------------------------------
+
+const RANGES = { '1h': ['1 hour', 3600], '6h': ['6 hours', 21600], '1d': ['1 day', 86400], '7d': ['7 days', 604800],
+  '30d': ['30 days', 2592000] };
+const OLD_ROWS = 10000; // rows of the store that one answer brings
+const OLD_PAGES = 20; // answers that one look into the past may take
+
+const STORED = { arrivals_per_s: 'arrivals_per_s', latency_us_p99: 'latency_us', cpu_utilisation: 'cpu_used',
+  memory_utilisation: 'memory_used', cpu_millicores: 'cpu_millicores', memory_bytes: 'memory_bytes',
+  replicas: 'wanted', paper_reward: 'reward', violated: 'missed' };
+
+// Steps of the store, older than what the daemon has in memory, in the columns of a series. What a step
+// does not keep (the twin, rails, who waited) is null there.
+export function stored(rows, like) {
+  const found = { at: [] };
+  for (const [key, column] of Object.entries(like)) {
+    if (Array.isArray(column) && column.length === like.at.length && typeof column[0] !== 'string') found[key] = [];
+  }
+  const index = (names, name) => Math.max(0, names.indexOf(name));
+  let before = null;
+  for (const row of rows) {
+    for (const key of Object.keys(found)) found[key].push(null);
+    const last = found.at.length - 1;
+    found.at[last] = row.at_us / 1e6;
+    for (const [from, to] of Object.entries(STORED)) if (found[to]) found[to][last] = row[from] ?? null;
+    found.ready[last] = row.replicas;
+    found.cost_per_hour[last] = (3600 * row.cost) / like.step_s;
+    found.stage[last] = index(like.stages, row.stage);
+    found.actor[last] = index(like.actors, row.actor);
+    const moved = before && (before.replicas !== row.replicas || before.cpu_millicores !== row.cpu_millicores ||
+      before.memory_bytes !== row.memory_bytes);
+    found.outcome[last] = index(like.outcomes, moved ? 'applied' : 'unchanged');
+    found.held_by[last] = 0;
+    found.tripped[last] = 0;
+    before = row;
+  }
+  return found;
+}
+
+// Pages of the store from `since` on, up to `until`, both in seconds.
+async function older(name, since, until, stop) {
+  const rows = [];
+  let after = '';
+  for (let page = 0; page < OLD_PAGES && !stop(); page++) {
+    const { text, next } = await getText(`/v1/export?what=trajectories&workload=${encodeURIComponent(name)}` +
+      `&since=${new Date(1000 * Math.max(0, since)).toISOString()}&limit=${OLD_ROWS}${after}`, undefined, true);
+    const got = text.split('\n').filter(Boolean).map(JSON.parse);
+    rows.push(...got.filter((row) => row.at_us / 1e6 < until));
+    if (!next || (got.length && got[got.length - 1].at_us / 1e6 >= until)) return { rows, whole: true };
+    after = `&after=${encodeURIComponent(next)}`;
+  }
+  return { rows, whole: false };
+}
+
+// `series` from second `from` on; at most POINTS of them, means of neighbours where there are more.
+function within(series, past, from) {
+  const columns = Object.keys(past || series).filter((key) => Array.isArray(series[key]) &&
+    series[key].length === series.at.length && typeof series[key][0] !== 'string');
+  const cut = { ...series };
+  for (const key of columns) cut[key] = [...(past ? past[key] || [] : []), ...series[key]];
+  const first = Math.max(0, cut.at.findIndex((at) => at >= from));
+  const step = Math.ceil((cut.at.length - first) / POINTS);
+  const kept = new Set(['stage', 'actor', 'outcome', 'held_by', 'at', 'wanted', 'ready', 'fallback_replicas']);
+  for (const key of columns) {
+    const whole = cut[key].slice(first);
+    if (step <= 1) { cut[key] = whole; continue; }
+    cut[key] = Array.from({ length: Math.ceil(whole.length / step) }, (_, i) => {
+      const part = whole.slice(i * step, (i + 1) * step).filter((v) => v !== null);
+      if (key === 'missed' || key === 'tripped') return Math.max(0, ...part);
+      if (key === 'outcome') return part.find((v) => series.outcomes[v] === 'applied') ?? part[0];
+      return !part.length ? null : kept.has(key) ? part[part.length - 1] : part.reduce((a, b) => a + b, 0) / part.length;
+    });
+  }
+  return cut;
+}
+
+export function view(root, app, [namespace, workload, what, id], query) {
   const name = `${namespace}/${workload}`;
   const base = workloadPath(name);
   const p = panels();
   let stopped = false;
   let series = null;
+  let past = null; // of the store, before what the daemon has in memory
+  let range = RANGES[query.get('range')] ? query.get('range') : 'live';
+  let asked = 0;
   let open = what === 'decision' ? Number(id) : null;
+  const depth = h('span', { class: 'quiet', role: 'status' });
+  const ranges = h('div', { class: 'switch', role: 'group', 'aria-label': 'Time range' },
+    [['live', ['Since start']], ...Object.entries(RANGES)].map(([key, [text]]) => h('button', { type: 'button',
+      'aria-pressed': `${key === range}`, data: { range: key }, onclick: (event) => {
+        range = key;
+        app.keep({ range: range === 'live' ? '' : range });
+        for (const button of ranges.children) button.setAttribute('aria-pressed', `${button === event.currentTarget}`);
+        past = null;
+        look();
+      } }, text)));
+  // What the range asks for beyond memory comes out of the store, once; then the present goes on.
+  async function look() {
+    const mine = ++asked;
+    depth.textContent = '';
+    if (!series || !series.at.length) return;
+    draw(p, shown());
+    if (range === 'live') return;
+    const from = series.at[series.at.length - 1] - RANGES[range][1];
+    if (series.at[0] <= from) return;
+    depth.textContent = 'Reading the store\u2026';
+    try {
+      const found = await older(name, from, series.at[0], () => stopped || mine !== asked);
+      if (stopped || mine !== asked) return;
+      past = stored(found.rows, series);
+      depth.textContent = found.rows.length ? `from the store: ${format.integer(found.rows.length)} older steps` +
+        `${found.whole ? '' : ', the newest are missing'}` : 'the store has nothing older';
+    } catch (error) {
+      if (mine === asked) depth.textContent = `Nothing older: ${error.message}`;
+      return;
+    }
+    draw(p, shown());
+  }
+  const shown = () => (range === 'live' ? series
+    : within(series, past, series.at[series.at.length - 1] - RANGES[range][1]));
   const head = h('div', { class: 'title' });
+  const stageText = h('p', { class: 'stage-words' });
   const why = h('p', { class: 'sentence' });
   const top = h('div', { class: 'tiles' });
   const state = h('div', {});
   const more = h('div', {});
   const history = h('div', {});
   let all = false;
+  let drawn = false;
   let entries = [];
   const filter = h('div', { class: 'switch', role: 'group', 'aria-label': 'Which decisions' }, [['Changes', false],
     ['All that is notable', true]].map(([text, value]) => h('button', { type: 'button', 'aria-pressed': `${value === all}`,
@@ -196,7 +315,7 @@ export function view(root, app, [namespace, workload, what, id]) {
   const bands = h('div', { class: 'bands' }, ['offline', 'online', 'serving'].map((s) => h('span', {},
     h('i', { class: s }), s)), h('span', {}, h('i', { class: 'tri' }), 'changed'),
   h('span', {}, h('i', { class: 'dot' }), 'missed the SLO'), h('span', {}, h('i', { class: 'trip' }), 'watchdog'));
-  fill(root, head, why, top, bands, h('div', { class: 'grid' }, [p.load, p.latency, p.replicas, p.limits, p.used,
+  fill(root, head, stageText, why, top, h('div', { class: 'tools' }, ranges, depth), bands, h('div', { class: 'grid' }, [p.load, p.latency, p.replicas, p.limits, p.used,
     p.cost, p.reward, p.guard].map((one) => one.root)),
   h('div', { class: 'grid' }, card('State', null, state), card('Limits and trials', null, more)),
   h('section', { class: 'card' }, h('div', { class: 'head' }, h('h2', {}, 'Decisions'), h('span', { class: 'quiet' },
@@ -254,6 +373,8 @@ export function view(root, app, [namespace, workload, what, id]) {
       w.mode !== 'Auto' && h('span', { class: 'pill' }, w.mode), w.freeze !== 'none' && h('span',
         { class: 'pill warn' }, w.freeze === 'all' ? 'frozen' : 'frozen for scaling down'),
       h('span', { class: 'grow' }), buttons(w, () => refresh()));
+    stageText.textContent = `${w.stage_words ? format.sentence(w.stage_words) : ''}${w.learns_now
+      ? ' Learning now: a round is under way beside the ticks.' : ''}`;
     why.textContent = w.why;
     fill(top, summary(w, series));
     fill(state, conditions(w.conditions));
@@ -286,7 +407,10 @@ export function view(root, app, [namespace, workload, what, id]) {
     if (stopped) return;
     keep(fresh);
     paint(w);
-    draw(p, series);
+    const first = !drawn && range !== 'live';
+    drawn = true;
+    draw(p, shown());
+    if (first) look();
     entries = past.entries;
     paintHistory();
     if (what === 'decision' && open) {
