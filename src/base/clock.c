@@ -2,6 +2,7 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <time.h>
 
 #define US_PER_S  1000000
@@ -115,4 +116,25 @@ double aw_clock_thread_cpu_s(void)
 double aw_clock_process_cpu_s(void)
 {
     return cpu_s(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+/* --- for people ------------------------------------------------------------------------------- */
+
+#define YEAR_US (INT64_C(365) * 86400 * 1000000)
+
+const char *aw_time_show_us(int64_t us, char *buf, size_t size)
+{
+    struct tm tm;
+    const time_t seconds = (time_t)(us / 1000000);
+    if (us >= 0 && us < YEAR_US) {
+        const long long day = us / 86400000000, s = us / 1000000 % 86400;
+        if (day > 0)
+            snprintf(buf, size, "%lldd %02lld:%02lld:%02lld", day, s / 3600, s / 60 % 60, s % 60);
+        else
+            snprintf(buf, size, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+        return buf;
+    }
+    if (!gmtime_r(&seconds, &tm) || !strftime(buf, size, "%Y-%m-%d %H:%M:%S", &tm))
+        snprintf(buf, size, "?");
+    return buf;
 }

@@ -47,4 +47,8 @@ AW_NODISCARD enum aw_err aw_clock_sleep_until(const struct aw_clock *clock, int6
 double aw_clock_thread_cpu_s(void);
 double aw_clock_process_cpu_s(void); /* of all its threads */
 
+/* "2026-11-16 02:03:04" in UTC; simulated times, which begin in 1970, as "3:04:00" and
+ * "1d 03:04:00". Returns `buf`. */
+const char *aw_time_show_us(int64_t us, char *buf, size_t size);
+
 #endif

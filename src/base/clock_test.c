@@ -72,6 +72,24 @@ static void cpu_time_is_what_the_thread_did_and_not_what_it_slept(void **state)
     assert_true(sum > 0);
 }
 
+static void simulated_times_are_not_shown_as_1970(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t us;
+        const char *shown, *why;
+    } rows[] = {
+        {0, "0:00:00", "the beginning of a simulation"},
+        {INT64_C(5175000000), "1:26:15", "an hour of it"},
+        {INT64_C(1209600000000), "14d 00:00:00", "two weeks of it"},
+        {INT64_C(1794877384000000), "2026-11-17 01:03:04", "real time"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char buf[32];
+        assert_string_equal(aw_time_show_us(rows[i].us, buf, sizeof buf), rows[i].shown);
+    }
+}
+
 AW_TEST_GROUP("clock")
 {
     const struct CMUnitTest tests[] = {
@@ -79,6 +97,7 @@ AW_TEST_GROUP("clock")
         cmocka_unit_test(a_signal_ends_a_sleep),
         cmocka_unit_test(a_virtual_clock_stands_still_until_it_is_moved),
         cmocka_unit_test(cpu_time_is_what_the_thread_did_and_not_what_it_slept),
+        cmocka_unit_test(simulated_times_are_not_shown_as_1970),
     };
     return cmocka_run_group_tests_name("clock", tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 
 #include <aware/resource.h>
 
+#include "base/clock.h"
 #include "base/quantity.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -14,7 +15,6 @@
 #include <time.h>
 
 #define PATH_PART_MAX 64u
-#define YEAR_US       (INT64_C(365) * 86400 * 1000000)
 
 const json_t *aw_at(const json_t *object, const char *path)
 {
@@ -232,23 +232,6 @@ enum aw_err aw_time_read(const char *text, int64_t *ret_us)
     }
     *ret_us = us;
     return AW_OK;
-}
-
-const char *aw_time_show_us(int64_t us, char *buf, size_t size)
-{
-    struct tm tm;
-    const time_t seconds = (time_t)(us / 1000000);
-    if (us >= 0 && us < YEAR_US) {
-        const long long day = us / 86400000000, s = us / 1000000 % 86400;
-        if (day > 0)
-            snprintf(buf, size, "%lldd %02lld:%02lld:%02lld", day, s / 3600, s / 60 % 60, s % 60);
-        else
-            snprintf(buf, size, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
-        return buf;
-    }
-    if (!gmtime_r(&seconds, &tm) || !strftime(buf, size, "%Y-%m-%d %H:%M:%S", &tm))
-        return unknown(buf, size);
-    return buf;
 }
 
 const char *aw_time_show(const char *text, char *buf, size_t size)

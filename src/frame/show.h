@@ -42,7 +42,6 @@ const char *aw_show_named(const char *name, double value, char *buf, size_t size
 AW_NODISCARD enum aw_err aw_time_read(const char *text, int64_t *ret_us);
 /* "2026-11-16 02:03:04"; simulated ones, which begin in 1970, as "3:04:00" and "1d 03:04:00". */
 const char *aw_time_show(const char *text, char *buf, size_t size);
-const char *aw_time_show_us(int64_t us, char *buf, size_t size);
 /* Back to what the daemon writes. */
 const char *aw_time_write(int64_t us, char *buf, size_t size);
 double aw__seconds_between(const char *from, const char *until); /* NAN: one is no time */

@@ -218,8 +218,6 @@ static void members_text(json_t *entry, char *buf, size_t size)
 static void add_row(struct aw_table *table, const struct shown *shown)
 {
     char text[AW_CELL_MAX] = "", at[32];
-    time_t seconds = (time_t)(shown->at_us / 1000000);
-    struct tm tm;
     if (!shown->intact) {
         aw_table_add(table, "?");
         aw_table_add(table, "?");
@@ -227,14 +225,12 @@ static void add_row(struct aw_table *table, const struct shown *shown)
         aw_table_add(table, "a line of %s is not as it was written", shown->file);
         return;
     }
-    gmtime_r(&seconds, &tm);
-    strftime(at, sizeof at, "%Y-%m-%d %H:%M:%S", &tm);
     json_t *entry = json_loads(shown->line, 0, NULL);
     if (entry)
         members_text(entry, text, sizeof text);
     json_decref(entry);
     aw_table_add(table, "%ju", (uintmax_t)shown->seq);
-    aw_table_add(table, "%s", at);
+    aw_table_add(table, "%s", aw_time_show_us(shown->at_us, at, sizeof at));
     aw_table_add(table, "%s", shown->kind);
     /* what somebody named may hold what a terminal would obey */
     for (char *p = text; *p; p++)

@@ -1,4 +1,5 @@
 /* replay.c - the verb `replay`: what another policy or setting would have done on recorded days. */
+#include "base/clock.h"
 #include "base/file.h"
 #include "desk/explanation.h"
 #include "desk/journal.h"

@@ -2,6 +2,7 @@
 #include "web/api_internal.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/quantity.h"
 #include "base/text.h"
@@ -349,7 +350,8 @@ static uint32_t affected(const struct aw_api *api, const struct aw_order *order)
 }
 
 /* One sentence of what was ordered. */
-static void message_of(const struct aw_order *order, uint32_t count, char *buf, size_t size)
+static void message_of(const struct aw_order *order, uint32_t count, bool simulated, char *buf,
+                       size_t size)
 {
     char until[AW__TIME_TEXT_MAX] = "", whom[AW_STORE_NAME_MAX + 32];
     struct aw_text text;
@@ -363,7 +365,8 @@ static void message_of(const struct aw_order *order, uint32_t count, char *buf, 
                 order->kind == AW_ORDER_FREEZE && order->down_only ? " downwards" : "");
     const bool lasts = order->kind == AW_ORDER_FREEZE || order->kind == AW_ORDER_EMERGENCY;
     if (lasts && order->until_us != AW_FOR_EVER)
-        aw_text_add(&text, ", until %s", aw__time_format(order->until_us, until, sizeof until));
+        aw_text_add(&text, ", until %s%s", aw_time_show_us(order->until_us, until, sizeof until),
+                    simulated ? " of simulated time" : " UTC");
     else if (order->kind == AW_ORDER_FREEZE)
         aw_text_add(&text, ", until it is lifted");
 }
@@ -384,7 +387,7 @@ json_t *aw__api_taken(const struct aw_api *api, uint64_t id, const struct aw_ord
     char message[512];
     bool ok = true;
     json_t *object = json_object();
-    message_of(&standing.order, count, message, sizeof message);
+    message_of(&standing.order, count, api->config.virtual_time, message, sizeof message);
     aw__json_set(object, "id", aw__json_id(id), &ok);
     aw__json_set(object, "at", aw__json_time(standing.at_us), &ok);
     aw__json_set(object, "affects", json_integer(count), &ok);

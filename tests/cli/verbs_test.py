@@ -260,6 +260,18 @@ def orders_are_taken_told_and_lifted():
         expect(kinds.count("freeze") == 4 and "emergency" in kinds and "calm" in kinds, kinds)
 
 
+def orders_of_a_simulation_are_not_given_in_1970():
+    with tempfile.TemporaryDirectory() as folder, daemon(folder):
+        said = expect_ok("freeze", "web", "--for", "2h", "--reason", "a test", cwd=folder).stdout
+        expect(re.search(r"until \d+:\d\d:\d\d of simulated time$", said, re.M), said)
+        said += expect_ok("emergency", "api", "--for", "2h", "--reason", "tv", cwd=folder).stdout
+        until(lambda: "emergency" in expect_ok("history", cwd=folder).stdout)
+        for words in (["get", "--orders"], ["describe", "web"], ["describe", "api"], ["history"],
+                      ["explain", "web"], ["audit", "show", "aware-state/audit"]):
+            said += expect_ok(*words, cwd=folder).stdout
+        expect("1970" not in said, "\n".join(row for row in said.splitlines() if "1970" in row))
+
+
 def a_change_waits_for_approval():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(files(folder, ("web",)))
