@@ -19,6 +19,8 @@ struct aw_firm_intake {
     uint32_t done_count;
     uint32_t traces, holes, skewed, roots;
     uint32_t good_steps;
+    uint32_t arrived;       /* root spans of this step, not put together yet */
+    double expected_before; /* requests of the step before: what is whole now began in it */
     char why[AW_FIRM_DOUBT_MAX];
     const struct aw_alloc *alloc;
 };
@@ -137,16 +139,20 @@ static double expected(const struct aw_firm_intake *intake, const struct aw_grap
     return intake->traced * sum;
 }
 
-static void judge(struct aw_firm_intake *intake, double roots)
+static void judge(struct aw_firm_intake *intake, double now)
 {
     char *why = intake->why;
-    const double traces = intake->traces;
+    const double traces = intake->traces, before = intake->expected_before;
+    intake->expected_before = now;
     why[0] = '\0';
-    if (roots < AW_FIRM_EXPECT_LEAST)
+    if (now < AW_FIRM_EXPECT_LEAST || before < AW_FIRM_EXPECT_LEAST)
         snprintf(why, AW_FIRM_DOUBT_MAX, "too few requests to say anything");
-    else if (intake->roots < AW_FIRM_ROOTS_LEAST * roots)
+    else if (intake->arrived < AW_FIRM_ROOTS_LEAST * now)
         snprintf(why, AW_FIRM_DOUBT_MAX, "spans are late or missing: %u of about %.0f requests",
-                 intake->roots, roots);
+                 intake->arrived, now);
+    else if (intake->roots < AW_FIRM_ROOTS_LEAST * before)
+        snprintf(why, AW_FIRM_DOUBT_MAX, "spans are late or missing: %u of about %.0f requests",
+                 intake->roots, before);
     else if (intake->holes > AW_FIRM_HOLES_MOST * traces)
         snprintf(why, AW_FIRM_DOUBT_MAX, "%.0f %% of traces have holes",
                  100 * intake->holes / traces);
@@ -162,8 +168,11 @@ void aw_firm_intake_take(struct aw_firm_intake *intake, const struct aw_span *sp
                          const struct aw_graph_reading *readings, int64_t now_ns, double step_s,
                          struct aw_firm_taken *ret)
 {
-    for (uint32_t i = 0; i < count; i++) /* what is refused is counted */
+    intake->arrived = 0;
+    for (uint32_t i = 0; i < count; i++) { /* what is refused is counted */
+        intake->arrived += spans[i].parent == 0;
         (void)aw_assembly_push(intake->assembly, &spans[i], now_ns / 1000 - 1);
+    }
     aw_spans_reset(&intake->whole);
     intake->done_count = intake->traces = intake->holes = intake->skewed = intake->roots = 0;
     aw_assembly_poll(intake->assembly, now_ns / 1000, whole_take, intake);
