@@ -305,7 +305,7 @@ static enum aw_err localize(struct aw__bench *bench, struct aw_diag *diag)
 {
     struct maker maker = {0};
     struct aw_window window;
-    struct aw_profile base = {0};
+    struct aw_span_profile base = {0};
     struct aw_analysis analysis = {0};
     struct aw_classifier classifier;
     struct aw_localization found = {0};

@@ -339,7 +339,7 @@ enum aw_err aw_audit_append_text(struct aw_audit *audit, int64_t at_us, const ch
         !strcmp(kind, AW_AUDIT_KIND_BREAK))
         return aw_fail(diag, AW_ERR_RANGE, "expected a kind made of a-z 0-9 . _ -, found %s",
                        aw_text_quote(kind, strlen(kind), quoted, sizeof quoted));
-    if (!aw__audit_format_at(at_us, at))
+    if (!aw_audit_format_at(at_us, at))
         return aw_fail(diag, AW_ERR_RANGE, "expected a time from 1970 to 9999, found %jd us",
                        (intmax_t)at_us);
     enum aw_err err = aw__audit_check_members(members, len, diag);

@@ -117,6 +117,10 @@ struct aw_audit_head {
 };
 void aw_audit_last(const struct aw_audit *audit, struct aw_audit_head *ret);
 
+/* A time as entries have it: "2026-11-16T02:03:04.123456Z". False: before 1970 or after 9999. */
+#define AW_AUDIT_AT_LEN 27u
+bool aw_audit_format_at(int64_t at_us, char text[AW_AUDIT_AT_LEN + 1]);
+
 /* One line, while the visitor runs. */
 struct aw_audit_entry {
     uint64_t seq;

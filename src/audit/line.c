@@ -214,7 +214,7 @@ enum aw_err aw__audit_check_members(const char *members, size_t len, struct aw_d
 
 /* ---- time ---- */
 
-bool aw__audit_format_at(int64_t at_us, char text[AW__AUDIT_AT_LEN + 1])
+bool aw_audit_format_at(int64_t at_us, char text[AW__AUDIT_AT_LEN + 1])
 {
     struct tm tm;
     if (at_us < 0 || at_us > AT_US_MAX)
@@ -250,7 +250,7 @@ static bool parse_at(const char *text, int64_t *ret_us)
                     .tm_min = part[4],
                     .tm_sec = part[5]};
     int64_t us = (int64_t)timegm(&tm) * 1000000 + part[6];
-    if (!aw__audit_format_at(us, again) || memcmp(again, text, AW__AUDIT_AT_LEN) != 0)
+    if (!aw_audit_format_at(us, again) || memcmp(again, text, AW__AUDIT_AT_LEN) != 0)
         return false;
     *ret_us = us;
     return true;
@@ -265,7 +265,7 @@ enum aw_err aw__audit_write_line(struct aw__audit_digest *digest,
 {
     char at[AW__AUDIT_AT_LEN + 1];
     struct aw_text out;
-    AW_ASSERT(aw__audit_format_at(fields->at_us, at));
+    AW_ASSERT(aw_audit_format_at(fields->at_us, at));
     aw_text_init(&out, buf, size);
     aw_text_add(&out, "{\"seq\":%ju,\"at\":\"%s\",\"kind\":\"%s\"", (uintmax_t)fields->seq, at,
                 fields->kind);

@@ -33,8 +33,6 @@ bool aw__audit_kind_fine(const char *kind);
 /* AW_ERR_FORMAT or AW_ERR_RANGE: what aw_audit_append_text says of its members. */
 AW_NODISCARD enum aw_err aw__audit_check_members(const char *members, size_t len,
                                                  struct aw_diag *diag);
-/* False: before 1970 or after 9999. Writes AW__AUDIT_AT_LEN bytes and a NUL. */
-bool aw__audit_format_at(int64_t at_us, char text[AW__AUDIT_AT_LEN + 1]);
 
 struct aw__audit_fields {
     uint64_t seq;

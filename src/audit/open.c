@@ -50,7 +50,7 @@ static enum aw_err check_config(struct aw_audit_config *c, struct aw_diag *diag)
     if (c->files_max == 1 || c->files_max > AW_AUDIT_FILES_LISTED / 2)
         return aw_fail(diag, AW_ERR_RANGE, "expected 0 or 2 to %u files, found %u",
                        AW_AUDIT_FILES_LISTED / 2, c->files_max);
-    if (!aw__audit_format_at(c->now_us, at))
+    if (!aw_audit_format_at(c->now_us, at))
         return aw_fail(diag, AW_ERR_RANGE, "expected a time from 1970 to 9999, found %jd us",
                        (intmax_t)c->now_us);
     return AW_OK;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/threads.h"
 #include "cli/demos.h"
+#include "cli/run_graph.h"
 #include "daemon/daemon.h"
 #include "daemon/doors.h"
 #include "frame/stop.h"
@@ -262,6 +263,8 @@ static enum aw_err run_run(const struct aw_call *run, struct aw_diag *diag)
                        demo->name);
     if (demo)
         return demo->run(run, diag);
+    if (aw__run_graph_asked(run))
+        return aw__run_graph(run, diag);
     if (aw_args_given(run->args, "daemon"))
         return daemon_run(run, diag);
     struct session *s = aw_alloc_new(NULL, 1, sizeof *s);
@@ -435,6 +438,8 @@ static const struct aw_example run_examples[] = {
     {"aware run -f examples/demo.yaml --report report.html", "the same from a file"},
     {"aware run -f shop.yaml -f cluster.yaml --duration 7d", "a week of one's own workloads"},
     {"aware run -f shop.yaml --speed 60", "an hour a minute, to watch"},
+    {"aware run -f examples/services/shop.yaml -f examples/services/shop-anomalies.yaml -d 60s",
+     "a graph of services under one SLO, and something that goes wrong in it"},
     {"aware run -f shop.yaml --output json", "every decision as a line of JSON"},
     {"aware run --daemon -f shop.yaml --state /var/lib/aware", "as a service, in real time"},
     {"aware run --cluster local -f examples/local.yaml --duration 5m", "real processes, real load"},

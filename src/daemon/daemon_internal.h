@@ -68,4 +68,7 @@ enum aw_err aw__daemon_save(struct aw__daemon *daemon, struct aw_diag *diag);
  * the old settings are gone and the new ones do not work: the daemon is to end. */
 AW_NODISCARD enum aw_err aw__daemon_reload(struct aw__daemon *daemon, struct aw_diag *diag);
 
+/* Forgets what an earlier run left in a state directory; its audit log is put aside. */
+AW_NODISCARD enum aw_err aw__session_forget(const char *state, struct aw_diag *diag);
+
 #endif

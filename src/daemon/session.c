@@ -32,15 +32,20 @@
 #define SAVE_EPISODES 5u     /* of simulated time between saves, at most */
 #define STATE_FILE    "run.state"
 
+static const char *path_in(const char *state, const char *name, char *buf, size_t size)
+{
+    snprintf(buf, size, "%.*s/%s", (int)(size - strlen(name) - 2), state, name);
+    return buf;
+}
+
 static const char *state_path(const struct aw_session *s, const char *name, char *buf, size_t size)
 {
-    snprintf(buf, size, "%.*s/%s", (int)(size - strlen(name) - 2), s->config.state, name);
-    return buf;
+    return path_in(s->config.state, name, buf, size);
 }
 
 /* Forgets an earlier run. The store goes only where it is our own. A record is never removed: the
  * audit log of the earlier run is put aside under another name. */
-static enum aw_err forget(const struct aw_session *s, struct aw_diag *diag)
+enum aw_err aw__session_forget(const char *state, struct aw_diag *diag)
 {
     static const char *const ours[] = {STATE_FILE,
                                        "trajectories.db",
@@ -52,9 +57,9 @@ static enum aw_err forget(const struct aw_session *s, struct aw_diag *diag)
                                        AW__DAEMON_VIEWS};
     char path[AW_FILE_PATH_MAX + 32], aside[AW_FILE_PATH_MAX + 64];
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-        unlink(state_path(s, ours[i], path, sizeof path));
-    aw_history_prune(s->config.state, UINT64_MAX);
-    state_path(s, AW_DAEMON_AUDIT, path, sizeof path);
+        unlink(path_in(state, ours[i], path, sizeof path));
+    aw_history_prune(state, UINT64_MAX);
+    path_in(state, AW_DAEMON_AUDIT, path, sizeof path);
     snprintf(aside, sizeof aside, "%s-until-%" PRId64, path, aw_clock_now_us(NULL));
     if (rename(path, aside) && errno != ENOENT)
         return aw_fail_at(diag, AW_ERR_IO, path, 0, 0, NULL, "%s", strerror(errno));
@@ -286,7 +291,7 @@ enum aw_err aw_session_open(struct aw_session *s, struct aw_diag *diag)
         s->state_made = access(ask->state, F_OK) != 0;
         if ((err = aw_daemon_lock(ask->state, ask->daemon, &s->lock_fd, diag)))
             return err;
-        if (ask->fresh && (err = forget(s, diag)))
+        if (ask->fresh && (err = aw__session_forget(ask->state, diag)))
             return err;
     }
     const size_t len = strlen(ask->state);

@@ -29,30 +29,74 @@ void aw_firm_desk_deinit(struct aw_firm_desk *desk)
     *desk = (struct aw_firm_desk){0};
 }
 
-static struct aw_firm_order *note(struct aw_firm_desk *desk, uint32_t service,
-                                  enum aw_firm_order_kind kind, double from, double to,
-                                  const char *reason)
+bool aw_firm_order_shrinks(const struct aw_firm_order *order)
 {
-    struct aw_firm_order *order = &desk->order[desk->order_count++ % AW_FIRM_ORDERS_MAX];
-    *order = (struct aw_firm_order){.at_ns = aw_graph_world_now(desk->world),
-                                    .service = service,
-                                    .kind = kind,
-                                    .from = from,
-                                    .to = to};
+    return order->kind != AW_FIRM_REPLACE && order->to < order->from;
+}
+
+static enum aw_err do_it(struct aw_firm_desk *desk, const struct aw_firm_order *order)
+{
+    enum aw_err err;
+    if (order->kind == AW_FIRM_LIMIT) {
+        err = aw_graph_world_limit(desk->world, order->service, order->resource, order->to);
+        if (!err)
+            desk->limit[order->service][order->resource] = order->to;
+        return err;
+    }
+    err = aw_graph_world_scale(desk->world, order->service, (uint32_t)order->to,
+                               order->kind == AW_FIRM_REPLACE);
+    if (!err)
+        desk->replicas[order->service] = (uint32_t)order->to;
+    return err;
+}
+
+static void note(struct aw_firm_desk *desk, const struct aw_firm_order *order)
+{
+    desk->order[desk->order_count++ % AW_FIRM_ORDERS_MAX] = *order;
+}
+
+/* Doubt, then the record, then the deed. AW_ERR_CONFLICT: it may not be done. */
+static enum aw_err carry_out(struct aw_firm_desk *desk, struct aw_firm_order *order,
+                             const char *reason)
+{
+    uint64_t id = 0;
+    order->at_ns = aw_graph_world_now(desk->world);
     snprintf(order->reason, sizeof order->reason, "%s", reason);
-    return order;
+    if (desk->doubt && aw_firm_order_shrinks(order)) {
+        desk->in_doubt++;
+        return AW_ERR_CONFLICT;
+    }
+    if (desk->rails.before && desk->rails.before(desk->rails.ctx, order, &id)) {
+        desk->forbidden++;
+        return AW_ERR_CONFLICT;
+    }
+    const enum aw_err err = do_it(desk, order);
+    if (desk->rails.after)
+        desk->rails.after(desk->rails.ctx, order, id, err);
+    if (!err)
+        note(desk, order);
+    return err;
+}
+
+enum aw_err aw_firm_desk_put_back(struct aw_firm_desk *desk, const struct aw_firm_order *order)
+{
+    const enum aw_err err = do_it(desk, order);
+    if (!err)
+        note(desk, order);
+    return err;
 }
 
 bool aw_firm_desk_scale(struct aw_firm_desk *desk, uint32_t service, uint32_t replicas, bool fresh,
                         const char *reason)
 {
-    const uint32_t from = desk->replicas[service];
-    if (desk->app->services[service].fixed || replicas == 0 || (replicas == from && !fresh) ||
-        aw_graph_world_scale(desk->world, service, replicas, fresh))
+    struct aw_firm_order order = {.service = service,
+                                  .kind = fresh ? AW_FIRM_REPLACE : AW_FIRM_SCALE,
+                                  .from = desk->replicas[service],
+                                  .to = replicas};
+    if (desk->app->services[service].fixed || replicas == 0 ||
+        (replicas == desk->replicas[service] && !fresh))
         return false;
-    desk->replicas[service] = replicas;
-    note(desk, service, fresh ? AW_FIRM_REPLACE : AW_FIRM_SCALE, from, replicas, reason);
-    return true;
+    return carry_out(desk, &order, reason) == AW_OK;
 }
 
 bool aw_firm_desk_limit(struct aw_firm_desk *desk, uint32_t service,
@@ -66,19 +110,21 @@ bool aw_firm_desk_limit(struct aw_firm_desk *desk, uint32_t service,
     if (limit < its->low[resource] && resource == AW_GRAPH_CPU && desk->replicas[service] > 1)
         return aw_firm_desk_scale(desk, service, desk->replicas[service] - 1, false, reason);
     const double to = fmin(fmax(limit, its->low[resource]), its->high[resource]);
+    struct aw_firm_order order = {.service = service,
+                                  .kind = AW_FIRM_LIMIT,
+                                  .resource = resource,
+                                  .from = from,
+                                  .to = to,
+                                  .undo = undo};
     if (fabs(to - from) < CHANGE_MIN * from && !(limit > its->high[resource] && grow))
         return false;
     enum aw_err err = AW_ERR_RANGE;
     if (fabs(to - from) >= CHANGE_MIN * from)
-        err = aw_graph_world_limit(desk->world, service, resource, to);
-    if (err) /* at the top of its range, or the node has no more: another replica */
+        err = carry_out(desk, &order, reason);
+    if (err && err != AW_ERR_CONFLICT) /* the top of its range, or the node has no more */
         return grow && to >= from &&
                aw_firm_desk_scale(desk, service, desk->replicas[service] + 1, false, reason);
-    struct aw_firm_order *order = note(desk, service, AW_FIRM_LIMIT, from, to, reason);
-    order->resource = resource;
-    order->undo = undo;
-    desk->limit[service][resource] = to;
-    return true;
+    return !err;
 }
 
 const char *aw_firm_order_text(const struct aw_firm_desk *desk, const struct aw_firm_order *order,

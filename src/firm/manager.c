@@ -17,7 +17,8 @@
 #define TRIM_MOST    0.85          /* of a limit that stays, in one step */
 #define TRIM_WORTH   0.93          /* below which of the limit a trim is worth an order */
 #define THROTTLED    1.2           /* over its limit counts as used where single periods ran dry */
-#define SURE_STEPS   3u /* missed steps after which the likeliest is tried without being sure */
+#define DELAY_US     200.0 /* of a round trip beyond the usual: spans alone replace nobody */
+#define SURE_STEPS   3u    /* missed steps after which the likeliest is tried without being sure */
 
 const char *const aw_firm_kind_names[] = {"none", "firm-rule", "firm-agent", "hpa",
                                           "aimd", "captain",   NULL};
@@ -163,6 +164,8 @@ static enum aw_err give(struct aw_firm_manager *manager, struct aw_firm_desk *de
         return AW_OK;
     aw_firm_suspect_text(suspect, sight, reason, sizeof reason);
     if (suspect->lacks == AW_GRAPH_RESOURCES && suspect->slow_network) {
+        if (sight->readings[suspect->service].net_delay_us < DELAY_US)
+            return AW_OK;
         if (care->replaced_ns + REPLACE_NS < now || !care->replaced_ns) {
             if (aw_firm_desk_scale(desk, suspect->service, desk->replicas[suspect->service], true,
                                    reason))

@@ -37,6 +37,15 @@ struct aw_firm_order {
     char reason[AW_FIRM_REASON_MAX];
 };
 
+/* Who has a word before an order is carried out, and hears what became of it. Zeroed: nobody. */
+struct aw_firm_rails {
+    /* AW_OK: it is written down, and may be done. Anything else: it is not done. `*ret_id` is
+     * handed to `after`. */
+    enum aw_err (*before)(void *ctx, const struct aw_firm_order *order, uint64_t *ret_id);
+    void (*after)(void *ctx, const struct aw_firm_order *order, uint64_t id, enum aw_err err);
+    void *ctx;
+};
+
 struct aw_firm_desk {
     const struct aw_graph_app *app;
     struct aw_graph_world *world;
@@ -44,6 +53,10 @@ struct aw_firm_desk {
     uint64_t order_count;                                    /* ever */
     double limit[AW_GRAPH_SERVICES_MAX][AW_GRAPH_RESOURCES]; /* as ordered */
     uint32_t replicas[AW_GRAPH_SERVICES_MAX];
+    struct aw_firm_rails rails;
+    bool doubt;         /* figures of this step cannot be trusted: nothing shrinks */
+    uint64_t in_doubt;  /* orders that were not given for that */
+    uint64_t forbidden; /* .. because `rails.before` refused them */
     const struct aw_alloc *alloc;
 };
 AW_NODISCARD enum aw_err aw_firm_desk_init(struct aw_firm_desk *desk,
@@ -58,6 +71,12 @@ bool aw_firm_desk_limit(struct aw_firm_desk *desk, uint32_t service,
                         const char *reason);
 bool aw_firm_desk_scale(struct aw_firm_desk *desk, uint32_t service, uint32_t replicas, bool fresh,
                         const char *reason);
+/* As a person ordered it: bounds and the node hold, doubt does not, nor that a service is fixed.
+ * `rails` are not asked: the order is in the log. AW_ERR_RANGE, AW_ERR_LIMIT as the world says. */
+AW_NODISCARD enum aw_err aw_firm_desk_put_back(struct aw_firm_desk *desk,
+                                               const struct aw_firm_order *order);
+/* It takes something away. */
+bool aw_firm_order_shrinks(const struct aw_firm_order *order);
 /* "disk of geo-db from 160.0 MB/s to 480.0 MB/s". Returns `buf`. */
 const char *aw_firm_order_text(const struct aw_firm_desk *desk, const struct aw_firm_order *order,
                                char *buf, size_t size);

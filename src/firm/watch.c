@@ -31,7 +31,7 @@ struct aw_firm_watch {
     struct aw_classifier classifier;
     struct aw_analysis analysis;
     struct aw_window now, quiet;
-    struct aw_profile base;
+    struct aw_span_profile base;
     bool has_base, paper, frozen;
     uint64_t learned;
     struct usual usual[AW_GRAPH_SERVICES_MAX];
@@ -200,7 +200,7 @@ static enum aw_err learn_base(struct aw_firm_watch *watch)
     const uint32_t least = watch->has_base ? BASE_REQUESTS : AW_FIRM_BASE_LEAST;
     if (watch->quiet.request_count < least)
         return AW_OK;
-    struct aw_profile made;
+    struct aw_span_profile made;
     const enum aw_err err = aw_profile_make(&made, &watch->quiet, 0, 1, watch->alloc);
     if (err)
         return err;

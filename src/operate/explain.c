@@ -299,8 +299,85 @@ static void policy_print(const struct page *page)
     json_decref(copy);
 }
 
+/* --- a service of a graph ------------------------------------------------------------------- */
+
+/* clang-format off */
+static const struct aw_grid_column group_columns[] = {
+    {"  RESOURCE", false, 0, false, 0},
+    {"USE",        true,  0, false, 0},
+    {"WAITING",    true,  0, false, 0},
+    {"LIMIT",      true,  0, false, 0},
+    {"MAY BE",     false, 0, false, 0},
+    {NULL,         false, 0, false, 0},
+};
+/* clang-format on */
+
+static enum aw_err groups_print(const struct page *page, struct aw_diag *diag)
+{
+    struct aw_grid grid;
+    json_t *copy = json_deep_copy(aw_at(page->account, "groups")), *group;
+    const char *name;
+    aw_grid_init(&grid, group_columns);
+    json_object_foreach(copy, name, group)
+    {
+        aw_grid_add(&grid, AW_TONE_PLAIN, "  %s", name);
+        aw_grid_add(&grid, AW_TONE_PLAIN, "%.0f %%", 100 * aw_at_real(group, "use"));
+        aw_grid_add(&grid, AW_TONE_PLAIN, "%.0f %%", 100 * aw_at_real(group, "waiting"));
+        aw_grid_add(&grid, AW_TONE_PLAIN, "%s", aw_at_text(group, "limit"));
+        aw_grid_add(&grid, AW_TONE_PLAIN, "%s to %s", aw_at_text(group, "least"),
+                    aw_at_text(group, "most"));
+    }
+    json_decref(copy);
+    const struct aw_grid_look look = {.heads = true, .end = "\n", .color = page->color};
+    return aw_grid_print(&grid, stdout, &look, diag);
+}
+
+static enum aw_err service_print(const struct page *page, struct aw_diag *diag)
+{
+    const json_t *a = page->account, *suspects = aw_at(a, "suspects");
+    char when[AW_SHOW_MAX], age[AW_SHOW_MAX], text[512];
+    printf("%s%s%s, decision %lld, at %s (%s ago)\n\n", page->color ? "\033[1m" : "",
+           aw_at_text(page->told, "workload"), page->color ? "\033[0m" : "",
+           (long long)aw_at_integer(page->told, "decision"),
+           aw_time_show(aw_at_text(page->told, "at"), when, sizeof when),
+           aw_show_age(aw_at_real(page->told, "age_s"), age, sizeof age));
+    snprintf(text, sizeof text, "%s: %s", aw_at_text(a, "service"), aw_at_text(a, "why"));
+    aw_wrap(stdout, text, 0, 0, aw_columns(stdout));
+    head(page, "What was done");
+    line("Change", aw_at_text(a, "what"));
+    if (aw_at(a, "held_by")) {
+        snprintf(text, sizeof text, "nothing: order %lld holds it",
+                 (long long)aw_at_integer(a, "held_by"));
+        line("Done", text);
+    }
+    line("Who", aw_at_text(a, "actor"));
+    if (aw_at(a, "given_before")) {
+        snprintf(text, sizeof text, "decision %lld, %s: %s",
+                 (long long)aw_at_integer(a, "given_before.decision"),
+                 aw_at_text(a, "given_before.what"), aw_at_text(a, "given_before.why"));
+        line("Given before", text);
+    }
+    head(page, "What requests said");
+    snprintf(text, sizeof text, "%s: p95 %.1f of %.1f ms, %.0f %% of %lld requests over it: %s",
+             aw_at_text(a, "slo.type"), aw_at_real(a, "slo.p95_ms"), aw_at_real(a, "slo.limit_ms"),
+             100 * aw_at_real(a, "slo.missed_share"), (long long)aw_at_integer(a, "slo.requests"),
+             aw_at_true(a, "slo.missed") ? "missed" : "met");
+    line("SLO", text);
+    for (size_t i = 0; i < json_array_size(suspects); i++) {
+        const json_t *one = json_array_get(suspects, i);
+        snprintf(text, sizeof text, "%s: %s%s", aw_at_text(one, "service"),
+                 aw_at_text(one, "evidence"), aw_at_true(one, "sure") ? "" : " (not sure)");
+        line(i ? "" : "Suspects", text);
+    }
+    line("Doubt", aw_at_text(a, "doubt"));
+    head(page, "What its group said");
+    return groups_print(page, diag);
+}
+
 static enum aw_err page_print(const struct page *page, struct aw_diag *diag)
 {
+    if (!strcmp(aw_at_text(page->account, "kind"), "service"))
+        return service_print(page, diag);
     done_print(page);
     enum aw_err err = inputs_print(page, diag);
     if (err)

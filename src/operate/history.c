@@ -40,7 +40,8 @@ bool aw_entry_notable(const json_t *entry)
 {
     const char *kind = aw_at_text(entry, "kind");
     if (!strcmp(kind, "decision"))
-        return json_array_size(aw_at(entry, "changed")) > 0 || aw_at(entry, "watchdog");
+        return json_array_size(aw_at(entry, "changed")) > 0 || aw_at(entry, "watchdog") ||
+               aw_at(entry, "held_by");
     return strcmp(kind, "outcome") != 0 || strcmp(aw_at_text(entry, "result"), "done") != 0;
 }
 
@@ -62,7 +63,10 @@ const char *aw_entry_what(const json_t *entry, char *buf, size_t size)
     const char *kind = aw_at_text(entry, "kind");
     const json_t *recommended = aw_at(entry, "recommended");
     char plan[AW_PLAN_MAX];
-    if (!strcmp(kind, "decision") && json_array_size(aw_at(entry, "changed")) > 0) {
+    if (!strcmp(kind, "decision") && *aw_at_text(entry, "what")) { /* of a service */
+        snprintf(buf, size, "%s%s", aw_at_text(entry, "what"),
+                 aw_at(entry, "held_by") ? " (frozen, not done)" : "");
+    } else if (!strcmp(kind, "decision") && json_array_size(aw_at(entry, "changed")) > 0) {
         aw_plan_show(aw_at(entry, "from"), aw_at(entry, "to"), buf, size);
     } else if (!strcmp(kind, "decision") || !strcmp(kind, "proposal")) {
         aw_plan_show(aw_at(entry, "from"), recommended, plan, sizeof plan);
@@ -92,6 +96,8 @@ const char *aw_entry_who(const json_t *entry)
 
 const char *aw_entry_why(const json_t *entry)
 {
+    if (*aw_at_text(entry, "what")) /* of a service: the evidence, whole */
+        return aw_at_text(entry, "why");
     return *aw_at_text(entry, "why") ? because(entry) : aw_at_text(entry, "reason");
 }
 

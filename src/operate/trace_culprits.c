@@ -47,7 +47,7 @@ static enum aw_err read_model(const struct aw_call *run, struct aw_classifier *r
 struct hunt {
     struct aw__traces traces;
     struct aw_window window;
-    struct aw_profile base;
+    struct aw_span_profile base;
     struct aw_metrics metrics;
     struct aw_localization found;
 };

@@ -61,7 +61,7 @@ static int by_path(const void *left, const void *right)
     return (a->on_path_ns < b->on_path_ns) - (a->on_path_ns > b->on_path_ns);
 }
 
-static enum aw_err graph_json(const struct graph *graph, const struct aw_profile *profile,
+static enum aw_err graph_json(const struct graph *graph, const struct aw_span_profile *profile,
                               const struct aw_names *names, struct aw_diag *diag)
 {
     json_t *services = json_array(), *calls = json_array();
@@ -90,7 +90,7 @@ static enum aw_err graph_json(const struct graph *graph, const struct aw_profile
 }
 
 static enum aw_err graph_print(const struct aw_call *run, const struct graph *graph,
-                               const struct aw_profile *profile, const struct aw_names *names,
+                               const struct aw_span_profile *profile, const struct aw_names *names,
                                struct aw_diag *diag)
 {
     static const char *const service_heads[] = {"SERVICE",  ">SPANS", ">ERRORS",
@@ -135,7 +135,7 @@ static enum aw_err graph_run(const struct aw_call *run, struct aw_diag *diag)
 {
     struct aw__traces traces;
     struct graph graph = {.room = 4096};
-    struct aw_profile profile = {0};
+    struct aw_span_profile profile = {0};
     enum aw_err err = aw__traces_read(&traces, run, run->args->words, run->args->word_count, diag);
     if (err)
         return err;

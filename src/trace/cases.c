@@ -26,7 +26,7 @@ struct reading {
     struct aw_spans spans; /* its names are moved to the cases at the end */
     struct aw_analysis analysis;
     struct aw_window window, base_window;
-    struct aw_profile base;
+    struct aw_span_profile base;
     char base_of[512]; /* day and file that the base was made for */
     struct aw_metrics metrics;
     char metrics_day[32];
@@ -206,7 +206,7 @@ static enum aw_err read_metrics(struct reading *reading, const char *day)
 }
 
 static enum aw_err localize(struct reading *reading, struct aw_case *one, const char *day,
-                            const struct aw_profile *base)
+                            const struct aw_span_profile *base)
 {
     static const uint32_t most = AW_LOCALIZE_SERVICES_MAX;
     enum aw_err err = read_metrics(reading, day);
@@ -283,7 +283,7 @@ static enum aw_err read_normal(struct reading *reading, uint32_t index)
 {
     char path[AW_FILE_PATH_MAX], day[32];
     const char *file = reading->normal[index];
-    struct aw_profile half = {0};
+    struct aw_span_profile half = {0};
     const char *mark = strstr(file, "_normal");
     snprintf(day, sizeof day, "%.*s", (int)(mark - file), file);
     struct aw_case *one = aw__cases_add(reading->cases);

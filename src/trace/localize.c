@@ -38,8 +38,8 @@ uint32_t aw__localize_find(const struct aw_localization *at, uint32_t service)
 
 /* Every service that either period knows, once, in order of name. */
 static enum aw_err list_services(struct aw_localization *at, const struct aw_window *window,
-                                 const struct aw_profile *base, const struct aw_evidence *evidence,
-                                 uint32_t evidence_count)
+                                 const struct aw_span_profile *base,
+                                 const struct aw_evidence *evidence, uint32_t evidence_count)
 {
     const size_t most = 2 * (size_t)window->part_count + 2 * (size_t)(base ? base->part_count : 0);
     uint32_t count = 0;
@@ -76,7 +76,7 @@ static enum aw_err list_services(struct aw_localization *at, const struct aw_win
 }
 
 /* What a call of an unknown edge takes: the mean of all that are known. */
-static void usual_gap(const struct aw_profile *base, double ret_ns[2])
+static void usual_gap(const struct aw_span_profile *base, double ret_ns[2])
 {
     double calls = 0;
     ret_ns[0] = ret_ns[1] = 0;
@@ -90,7 +90,7 @@ static void usual_gap(const struct aw_profile *base, double ret_ns[2])
 }
 
 static enum aw_err make_edges(struct aw__edges *edges, const struct aw_localization *at,
-                              const struct aw_profile *now, const struct aw_profile *base)
+                              const struct aw_span_profile *now, const struct aw_span_profile *base)
 {
     double usual[2] = {0};
     *edges = (struct aw__edges){.count = now->edge_count};
@@ -119,7 +119,7 @@ static enum aw_err make_edges(struct aw__edges *edges, const struct aw_localizat
 }
 
 /* The part of an edge's time that is its caller's; the rest is its callee's. */
-static double callers_share(const struct aw__edges *edges, const struct aw_profile *now,
+static double callers_share(const struct aw__edges *edges, const struct aw_span_profile *now,
                             uint32_t caller, uint32_t service)
 {
     const struct aw_profile_edge *edge = aw_profile_edge(now, caller, service);
@@ -140,14 +140,15 @@ struct differences {
 };
 
 /* The window's requests of a type that both periods know; 0: one of them does not. */
-static uint32_t matched(const struct aw_profile *now, const struct aw_profile *base, uint32_t type)
+static uint32_t matched(const struct aw_span_profile *now, const struct aw_span_profile *base,
+                        uint32_t type)
 {
     const struct aw_profile_type *here = aw_profile_type(now, type);
     const struct aw_profile_type *before = aw_profile_type(base, type);
     return here && before && before->requests >= BASE_REQUESTS_MIN ? here->requests : 0;
 }
 
-static void note_difference(struct differences *differences, const struct aw_profile *now,
+static void note_difference(struct differences *differences, const struct aw_span_profile *now,
                             const struct aw_profile_part *part, double ns)
 {
     const uint32_t type = (uint32_t)(aw_profile_type(now, part->type) - now->types);
@@ -157,7 +158,8 @@ static void note_difference(struct differences *differences, const struct aw_pro
 }
 
 static enum aw_err compare_periods(struct differences *differences, struct aw_localization *at,
-                                   const struct aw_profile *now, const struct aw_profile *base)
+                                   const struct aw_span_profile *now,
+                                   const struct aw_span_profile *base)
 {
     const size_t most = (size_t)now->part_count + (base ? base->part_count : 0);
     differences->at = aw_alloc_new(at->alloc, most + 1, sizeof *differences->at);
@@ -191,7 +193,7 @@ static enum aw_err compare_periods(struct differences *differences, struct aw_lo
 }
 
 static void add_excess(struct aw_localization *at, const struct aw__edges *edges,
-                       const struct aw_profile *now, const struct differences *differences)
+                       const struct aw_span_profile *now, const struct differences *differences)
 {
     for (uint32_t i = 0; i < differences->count; i++) {
         const struct difference *one = &differences->at[i];
@@ -209,7 +211,7 @@ static void add_excess(struct aw_localization *at, const struct aw__edges *edges
 
 /* A part's covariance with the latency goes to the service, or to both ends of an edge. */
 static void add_product(struct aw_localization *at, const struct aw__edges *edges,
-                        const struct aw_profile *now, uint32_t caller, uint32_t service,
+                        const struct aw_span_profile *now, uint32_t caller, uint32_t service,
                         double value)
 {
     const double share = caller ? callers_share(edges, now, caller, service) : 0;
@@ -223,7 +225,7 @@ static void add_product(struct aw_localization *at, const struct aw__edges *edge
  * within the window, and that between the periods, as if both had as many requests: a fault that
  * slows every request alike has no variance within. */
 static void add_covariance(struct aw_localization *at, const struct aw__edges *edges,
-                           const struct aw_window *window, const struct aw_profile *now,
+                           const struct aw_window *window, const struct aw_span_profile *now,
                            const struct differences *differences)
 {
     double variance = 0;
@@ -301,7 +303,7 @@ static void finish(struct aw_localization *at)
 
 /* Means of types; the typical latency is no mean, and a covariance needs one. */
 static enum aw_err make_means(struct aw__edges *edges, const struct aw_window *window,
-                              const struct aw_profile *now, const struct aw_alloc *alloc)
+                              const struct aw_span_profile *now, const struct aw_alloc *alloc)
 {
     edges->mean_ns = aw_alloc_new(alloc, now->type_count + 1, sizeof *edges->mean_ns);
     if (!edges->mean_ns)
@@ -315,10 +317,10 @@ static enum aw_err make_means(struct aw__edges *edges, const struct aw_window *w
 }
 
 enum aw_err aw_localize(struct aw_localization *ret, const struct aw_window *window,
-                        const struct aw_profile *base, const struct aw_evidence *evidence,
+                        const struct aw_span_profile *base, const struct aw_evidence *evidence,
                         uint32_t evidence_count, const struct aw_alloc *alloc)
 {
-    struct aw_profile now = {0};
+    struct aw_span_profile now = {0};
     struct aw__edges edges = {0};
     struct differences differences = {0};
     *ret = (struct aw_localization){.alloc = alloc, .requests = window->request_count};

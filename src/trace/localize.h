@@ -76,7 +76,7 @@ struct aw_localization {
  * AW_ERR_NOMEM, AW_ERR_LIMIT: more than AW_LOCALIZE_SERVICES_MAX services. AW_ERR_NODATA: no
  * request. On failure the result is zeroed. */
 AW_NODISCARD enum aw_err aw_localize(struct aw_localization *ret, const struct aw_window *window,
-                                     const struct aw_profile *base,
+                                     const struct aw_span_profile *base,
                                      const struct aw_evidence *evidence, uint32_t evidence_count,
                                      const struct aw_alloc *alloc);
 /* Fills `paper` of every culprit, which aw_localize leaves 0: slower than all the rest.

@@ -189,7 +189,7 @@ struct tally {
     uint32_t cases, first, three, sure, sure_right;
 };
 
-static void judge(struct world *world, const struct aw_profile *base,
+static void judge(struct world *world, const struct aw_span_profile *base,
                   const struct aw_classifier *classifier, struct tally *tally)
 {
     struct aw_evidence evidence[SERVICES_MAX];
@@ -223,7 +223,7 @@ static void one_app(uint32_t seed, enum kind kind, double size,
                     const struct aw_classifier *classifier, struct tally *tally)
 {
     struct world world = {0};
-    struct aw_profile base;
+    struct aw_span_profile base;
     aw_rng_init(&world.rng, seed, kind);
     assert_ok(aw_spans_init(&world.spans, 1 << 20, NULL));
     assert_ok(aw_analysis_init(&world.analysis, NULL));

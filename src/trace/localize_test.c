@@ -27,7 +27,7 @@ struct world {
     struct aw_spans spans;
     struct aw_analysis analysis;
     struct aw_window window;
-    struct aw_profile base;
+    struct aw_span_profile base;
     struct aw_rng rng;
     uint64_t trace, id;
 };

@@ -64,7 +64,7 @@ static uint32_t group_end(const struct value *values, uint32_t count, uint32_t f
     return until;
 }
 
-static void fill_types(struct aw_profile *profile, struct value *values, uint32_t count,
+static void fill_types(struct aw_span_profile *profile, struct value *values, uint32_t count,
                        double *scratch)
 {
     qsort(values, count, sizeof *values, compare_value);
@@ -78,7 +78,7 @@ static void fill_types(struct aw_profile *profile, struct value *values, uint32_
     }
 }
 
-static void fill_parts(struct aw_profile *profile, struct value *values, uint32_t count,
+static void fill_parts(struct aw_span_profile *profile, struct value *values, uint32_t count,
                        double *scratch)
 {
     qsort(values, count, sizeof *values, compare_value);
@@ -94,7 +94,7 @@ static void fill_parts(struct aw_profile *profile, struct value *values, uint32_
     }
 }
 
-static void fill_edges(struct aw_profile *profile, const struct aw_window *window,
+static void fill_edges(struct aw_span_profile *profile, const struct aw_window *window,
                        struct value *values, double *scratch)
 {
     for (uint32_t side = 0; side < 2; side++) {
@@ -119,10 +119,10 @@ static void fill_edges(struct aw_profile *profile, const struct aw_window *windo
     }
 }
 
-enum aw_err aw_profile_make(struct aw_profile *profile, const struct aw_window *window,
+enum aw_err aw_profile_make(struct aw_span_profile *profile, const struct aw_window *window,
                             uint32_t first, uint32_t step, const struct aw_alloc *alloc)
 {
-    *profile = (struct aw_profile){.alloc = alloc};
+    *profile = (struct aw_span_profile){.alloc = alloc};
     const size_t shares = window->share_count, calls = window->call_count;
     size_t most = shares > calls ? shares : calls;
     most = most > window->request_count ? most : window->request_count;
@@ -163,12 +163,12 @@ out:
     return err;
 }
 
-void aw_profile_deinit(struct aw_profile *profile)
+void aw_profile_deinit(struct aw_span_profile *profile)
 {
     aw_alloc_free(profile->alloc, profile->types);
     aw_alloc_free(profile->alloc, profile->parts);
     aw_alloc_free(profile->alloc, profile->edges);
-    *profile = (struct aw_profile){0};
+    *profile = (struct aw_span_profile){0};
 }
 
 static int by_type(const void *key, const void *item)
@@ -176,7 +176,7 @@ static int by_type(const void *key, const void *item)
     return compare_names(*(const uint32_t *)key, ((const struct aw_profile_type *)item)->type);
 }
 
-const struct aw_profile_type *aw_profile_type(const struct aw_profile *profile, uint32_t type)
+const struct aw_profile_type *aw_profile_type(const struct aw_span_profile *profile, uint32_t type)
 {
     return bsearch(&type, profile->types, profile->type_count, sizeof *profile->types, by_type);
 }
@@ -188,8 +188,8 @@ static int by_edge(const void *key, const void *item)
     return order ? order : compare_names(a->service, b->service);
 }
 
-const struct aw_profile_edge *aw_profile_edge(const struct aw_profile *profile, uint32_t caller,
-                                              uint32_t service)
+const struct aw_profile_edge *aw_profile_edge(const struct aw_span_profile *profile,
+                                              uint32_t caller, uint32_t service)
 {
     const struct aw_profile_edge key = {.caller = caller, .service = service};
     return bsearch(&key, profile->edges, profile->edge_count, sizeof *profile->edges, by_edge);
@@ -203,21 +203,21 @@ static int by_part(const void *key, const void *item)
     return order ? order : compare_names(a->service, b->service);
 }
 
-static const struct aw_profile_part *part_of(const struct aw_profile *profile, uint32_t type,
+static const struct aw_profile_part *part_of(const struct aw_span_profile *profile, uint32_t type,
                                              uint32_t caller, uint32_t service)
 {
     const struct aw_profile_part key = {.type = type, .caller = caller, .service = service};
     return bsearch(&key, profile->parts, profile->part_count, sizeof *profile->parts, by_part);
 }
 
-double aw_profile_part_ns(const struct aw_profile *profile, uint32_t type, uint32_t caller,
+double aw_profile_part_ns(const struct aw_span_profile *profile, uint32_t type, uint32_t caller,
                           uint32_t service)
 {
     const struct aw_profile_part *part = part_of(profile, type, caller, service);
     return part ? part->ns : 0;
 }
 
-bool aw_profile_has_part(const struct aw_profile *profile, uint32_t type, uint32_t caller,
+bool aw_profile_has_part(const struct aw_span_profile *profile, uint32_t type, uint32_t caller,
                          uint32_t service)
 {
     return part_of(profile, type, caller, service) != NULL;

@@ -35,7 +35,7 @@ struct aw_profile_edge {
     double side_ns[2]; /* before the server begins, after it has ended */
 };
 
-struct aw_profile {
+struct aw_span_profile {
     struct aw_profile_type *types; /* all three sorted by their names' numbers */
     struct aw_profile_part *parts;
     struct aw_profile_edge *edges;
@@ -45,18 +45,18 @@ struct aw_profile {
 
 /* Of requests `first`, `first` + `step`, ... of a window: 0 and 1 for all. Calls are of all of it.
  * AW_ERR_NOMEM: left zeroed. */
-AW_NODISCARD enum aw_err aw_profile_make(struct aw_profile *profile, const struct aw_window *window,
-                                         uint32_t first, uint32_t step,
-                                         const struct aw_alloc *alloc);
-void aw_profile_deinit(struct aw_profile *profile); /* zeroed is a no-op */
+AW_NODISCARD enum aw_err aw_profile_make(struct aw_span_profile *profile,
+                                         const struct aw_window *window, uint32_t first,
+                                         uint32_t step, const struct aw_alloc *alloc);
+void aw_profile_deinit(struct aw_span_profile *profile); /* zeroed is a no-op */
 
 /* NULL: not there. */
-const struct aw_profile_type *aw_profile_type(const struct aw_profile *profile, uint32_t type);
-const struct aw_profile_edge *aw_profile_edge(const struct aw_profile *profile, uint32_t caller,
-                                              uint32_t service);
-double aw_profile_part_ns(const struct aw_profile *profile, uint32_t type, uint32_t caller,
+const struct aw_profile_type *aw_profile_type(const struct aw_span_profile *profile, uint32_t type);
+const struct aw_profile_edge *aw_profile_edge(const struct aw_span_profile *profile,
+                                              uint32_t caller, uint32_t service);
+double aw_profile_part_ns(const struct aw_span_profile *profile, uint32_t type, uint32_t caller,
                           uint32_t service); /* 0: not there */
-bool aw_profile_has_part(const struct aw_profile *profile, uint32_t type, uint32_t caller,
+bool aw_profile_has_part(const struct aw_span_profile *profile, uint32_t type, uint32_t caller,
                          uint32_t service);
 
 /* The winsorised mean of `sorted` values, in front of which `zeros` stand. */

@@ -49,6 +49,22 @@ static const struct route routes[] = {
 };
 #define ROUTE_COUNT (sizeof routes / sizeof *routes)
 
+/* Of a graph of services. */
+static const struct route service_routes[] = {
+    {"GET", "healthz", "", aw__api_services_health},
+    {"GET", "readyz", "", aw__api_services_health},
+    {"GET", "status", "", aw__api_services_status},
+    {"GET", "workloads", " namespace stage sort limit after ", aw__api_services_list},
+    {"GET", "workloads/*/*", "", aw__api_services_one},
+    {"GET", "workloads/*/*/explain", " decision ", aw__api_services_explain},
+    {"GET", "workloads/*/*/history", " since before limit ", aw__api_services_history},
+    {"GET", "proposals", " namespace ", aw__api_services_proposals},
+    {"GET", "freezes", "", aw__api_services_freezes},
+    {"GET", "audit", " since before kind limit ", aw__api_get_audit},
+    {"POST", "orders", "", aw__api_services_order},
+};
+#define SERVICE_ROUTE_COUNT (sizeof service_routes / sizeof *service_routes)
+
 /* --- made and ended --------------------------------------------------------------------------- */
 
 enum aw_err aw_api_init(struct aw_api *api, const struct aw_api_config *config)
@@ -318,18 +334,20 @@ static const struct route *route_find(struct aw__api_call *call, struct aw_diag 
                                       enum aw_err *ret_err)
 {
     const char *method = strcmp(call->request->method, "HEAD") ? call->request->method : "GET";
+    const struct route *list = call->api->config.services ? service_routes : routes;
+    const size_t count = call->api->config.services ? SERVICE_ROUTE_COUNT : ROUTE_COUNT;
     struct aw_text allow;
     aw_text_init(&allow, call->allow, sizeof call->allow);
-    for (size_t i = 0; i < ROUTE_COUNT; i++) {
-        if (!route_fits(&routes[i], call))
+    for (size_t i = 0; i < count; i++) {
+        if (!route_fits(&list[i], call))
             continue;
-        if (strcmp(routes[i].method, method) == 0) {
+        if (strcmp(list[i].method, method) == 0) {
             call->allow[0] = '\0';
-            *ret_err = params_known(&routes[i], call, diag);
-            return &routes[i];
+            *ret_err = params_known(&list[i], call, diag);
+            return &list[i];
         }
-        aw_text_add(&allow, "%s%s%s", allow.len ? ", " : "", routes[i].method,
-                    strcmp(routes[i].method, "GET") ? "" : ", HEAD");
+        aw_text_add(&allow, "%s%s%s", allow.len ? ", " : "", list[i].method,
+                    strcmp(list[i].method, "GET") ? "" : ", HEAD");
     }
     *ret_err = *call->allow ? aw_fail(diag, AW_ERR_USAGE, "this address takes %s", call->allow)
                             : aw_fail(diag, AW_ERR_NOTFOUND,
@@ -440,7 +458,7 @@ enum aw_err aw_api_answer(struct aw_api *api, const struct aw_api_request *reque
     enum aw_err err = request_read(&call, &diag);
     const struct route *route = err ? NULL : route_find(&call, &diag, &err);
     pthread_rwlock_rdlock(&api->gate);
-    if (!err && !api->config.desk)
+    if (!err && !api->config.desk && !api->config.services)
         err = aw_fail(&diag, AW_ERR_UNAVAILABLE, "settings are being taken over; ask again");
     if (!err)
         err = route->handler(&call, &diag);

@@ -38,12 +38,14 @@
 #define AW_API_MODEL_MAX        64u /* bytes of a model's name, with the NUL */
 
 struct aw_metrics;
+struct aw_service_desk;
 
 /* What a daemon tells of itself. */
 struct aw_api_config {
-    struct aw_desk *desk;         /* borrowed; NULL: one will come (aw_api_switch) */
-    const struct aw_clock *clock; /* NULL: the real one */
-    const struct aw_disk *disk;   /* of the audit log; NULL: the machine's */
+    struct aw_desk *desk;             /* borrowed; NULL: one will come (aw_api_switch) */
+    struct aw_service_desk *services; /* borrowed; NULL: workloads, of `desk` */
+    const struct aw_clock *clock;     /* NULL: the real one */
+    const struct aw_disk *disk;       /* of the audit log; NULL: the machine's */
     char version[32];
     char cluster[AW_CLUSTER_NAME_MAX];
     char state[AW_DISK_PATH_MAX];   /* folder */

@@ -120,4 +120,16 @@ aw__api_handler aw__api_get_health, aw__api_get_ready, aw__api_get_status, aw__a
     aw__api_get_table, aw__api_get_embeddings, aw__api_get_reports, aw__api_get_metrics,
     aw__api_post_order, aw__api_post_diff, aw__api_get_capacity;
 
+/* The body of POST /v1/orders; `now_us` of the call is read. */
+AW_NODISCARD enum aw_err aw__api_order_read(const struct aw__api_call *call, json_t *body,
+                                            struct aw_order *ret, struct aw_diag *diag);
+/* The entries about a workload or service of this name, as the parameters say. */
+AW_NODISCARD enum aw_err aw__api_history_of(struct aw__api_call *call, const char *name,
+                                            struct aw_diag *diag);
+
+/* The services of a graph (api_services.c). */
+aw__api_handler aw__api_services_health, aw__api_services_status, aw__api_services_list,
+    aw__api_services_one, aw__api_services_explain, aw__api_services_history,
+    aw__api_services_freezes, aw__api_services_proposals, aw__api_services_order;
+
 #endif

@@ -282,8 +282,8 @@ static enum aw_err scope_of(const json_t *body, uint32_t *ret, struct aw_diag *d
     return wrong(diag, "scope", "workload, namespace or all");
 }
 
-static enum aw_err order_of(const struct aw__api_call *call, json_t *body, struct aw_order *ret,
-                            struct aw_diag *diag)
+enum aw_err aw__api_order_read(const struct aw__api_call *call, json_t *body, struct aw_order *ret,
+                               struct aw_diag *diag)
 {
     struct aw_order order = {.until_us = AW_FOR_EVER, .freeze_until_us = AW_NEVER};
     const char *members = "";
@@ -452,7 +452,7 @@ enum aw_err aw__api_post_order(struct aw__api_call *call, struct aw_diag *diag)
         goto out;
     aw_desk_lock(desk);
     call->now_us = aw__api_now_us(api);
-    err = order_of(call, body, &order, diag);
+    err = aw__api_order_read(call, body, &order, diag);
     err = err ? err : name_from_lifted(api, &order, diag);
     if (!err)
         name_in_full(api, &order);

@@ -225,16 +225,21 @@ static enum aw_err name_of(const struct aw__api_call *call, char *buf, size_t si
     return err;
 }
 
-enum aw_err aw__api_get_history(struct aw__api_call *call, struct aw_diag *diag)
+enum aw_err aw__api_history_of(struct aw__api_call *call, const char *name, struct aw_diag *diag)
 {
     struct aw__api_entries ask;
-    char name[AW_STORE_NAME_MAX];
-    enum aw_err err = entries_ask(call, &ask, diag);
-    err = err ? err : name_of(call, name, sizeof name, diag);
+    const enum aw_err err = entries_ask(call, &ask, diag);
     if (err)
         return err;
     ask.workload = name;
     return entries_answer(call, &ask, diag);
+}
+
+enum aw_err aw__api_get_history(struct aw__api_call *call, struct aw_diag *diag)
+{
+    char name[AW_STORE_NAME_MAX];
+    const enum aw_err err = name_of(call, name, sizeof name, diag);
+    return err ? err : aw__api_history_of(call, name, diag);
 }
 
 /* --- explanations ----------------------------------------------------------------------------- */

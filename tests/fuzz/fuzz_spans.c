@@ -51,7 +51,7 @@ static void check_names(const struct aw_names *names)
     }
 }
 
-static void localize(const struct aw_window *window, const struct aw_profile *base)
+static void localize(const struct aw_window *window, const struct aw_span_profile *base)
 {
     struct aw_localization found;
     if (aw_localize(&found, window, base, NULL, 0, NULL))
@@ -116,7 +116,7 @@ static void analyse(struct aw_spans *spans)
             sum += window.shares[window.requests[i].share_first + k].ns;
         AW_ASSERT(sum == window.requests[i].latency_ns);
     }
-    struct aw_profile base;
+    struct aw_span_profile base;
     AW_ASSERT(!aw_profile_make(&base, &window, 0, 2, NULL));
     localize(&window, &base);
     localize(&window, NULL);
