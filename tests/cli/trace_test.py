@@ -26,6 +26,7 @@ from run_test import files
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "trace"
 HEAD = "TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration\n"
+SERVICES = cli_test.ROOT / "examples" / "services"
 DAY = 1_700_006_400 # 2023-11-15 00:00:00
 
 
@@ -364,6 +365,27 @@ def a_campaign_leaves_labels_and_spans_that_name_its_target():
         file.write_text(CAMPAIGN.replace("geo-db", "geo-bd"))
         wrong = run("inject", "-f", str(file))
         expect(wrong.returncode == 78 and "did you mean 'geo-db'?" in wrong.stderr, wrong.stderr)
+
+
+def a_graph_of_services_is_served_and_its_record_explains_it():
+    """The disk of cart-db is slow from 15 s on: it is blamed and given more, as the record says."""
+    with tempfile.TemporaryDirectory() as folder:
+        state = str(Path(folder) / "state")
+        graph = [a for n in ("shop", "shop-anomalies") for a in ("-f", f"{SERVICES}/{n}.yaml")]
+        done = expect_ok("run", *graph, "-d", "30s", "--state", state)
+        blamed = [row for row in done.stdout.splitlines() if "to blame: " in row]
+        expect(blamed and "cart-db" in blamed[0] and "needs disk" in blamed[0], done.stdout)
+        expect("the SLO is back" in done.stdout, done.stdout)
+        expect("given: cart-db" in done.stdout, "something is given to the culprit")
+        others = [row for row in done.stdout.splitlines()
+                  if "given: " in row and "cart-db" not in row]
+        expect(not others, f"only the culprit is given anything: {others}")
+        history = expect_ok("history", "cart-db", "--state", state).stdout
+        expect("needs disk" in history, history)
+        decision = next(row.split()[0] for row in history.splitlines() if "replicas 1 -> 2" in row)
+        why = expect_ok("explain", "cart-db", "--decision", decision, "--state", state).stdout
+        expect("ms exclusive" in why and "needs disk" in why, why)
+        expect("intact" in expect_ok("audit", "verify", f"{state}/audit").stdout, "a whole log")
 
 
 if __name__ == "__main__":
