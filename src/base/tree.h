@@ -19,7 +19,7 @@
 #define AW_TREE_BYTES_MAX       ((size_t)16 << 20) /* of input */
 #define AW_TREE_NODES_MAX       (1u << 20)         /* values of all documents together */
 #define AW_TREE_DEPTH_MAX       64u                /* lists and maps within each other */
-#define AW_TREE_DOCS_MAX        1024u              /* documents of one YAML stream */
+#define AW_TREE_DOCS_MAX        65536u             /* documents of one YAML stream */
 #define AW_TREE_ANCHORS_MAX     256u               /* anchors of one YAML document */
 #define AW_TREE_ALIAS_NODES_MAX (1u << 16)         /* values made by expanding YAML aliases */
 

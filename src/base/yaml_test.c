@@ -235,7 +235,7 @@ static void limits_hold_against_hostile_text(void **state)
         {"a: &a [[1]]\nb: ", "[", AW_TREE_DEPTH_MAX - 2, "*a",
          "f:2:66: expected at most 64 levels of lists and maps"},
         {"[", "&a 1,", AW_TREE_ANCHORS_MAX + 1, "]", "f:1:1282: expected at most 256 anchors"},
-        {"", "--- x\n", AW_TREE_DOCS_MAX + 1, "", "f:1025:5: expected at most 1024 documents"},
+        {"", "--- x\n", AW_TREE_DOCS_MAX + 1, "", "f:65537:5: expected at most 65536 documents"},
         {"[", "1,", AW_TREE_NODES_MAX, "]", "f:1:2097152: expected at most 1048576 values"},
         {"", "%TAG !a! b\n", 100000, "", "f: %TAG directives are not supported"},
         {"", "xxxxxxxxxxxxxxxx", (AW_TREE_BYTES_MAX >> 4) + 1, "",
@@ -253,6 +253,18 @@ static void limits_hold_against_hostile_text(void **state)
     assert_ok(aw_yaml_parse(&tree, "f", deep, strlen(deep), NULL, NULL));
     aw_tree_deinit(&tree);
     free(deep);
+}
+
+/* Ten thousand workloads and what they scale are twenty thousand documents. */
+static void a_file_may_hold_more_than_1024_documents(void **state)
+{
+    (void)state;
+    char *text = repeated("", "--- x\n", 20000, "");
+    struct aw_tree tree;
+    assert_ok(aw_yaml_parse(&tree, "f", text, strlen(text), NULL, NULL));
+    assert_int_equal(tree.doc_count, 20000);
+    aw_tree_deinit(&tree);
+    free(text);
 }
 
 static void every_failed_allocation_is_survived(void **state)
@@ -286,6 +298,7 @@ AW_TEST_GROUP("yaml")
         cmocka_unit_test(aliases_bring_copies),
         cmocka_unit_test(what_is_refused_says_where_and_why),
         cmocka_unit_test(limits_hold_against_hostile_text),
+        cmocka_unit_test(a_file_may_hold_more_than_1024_documents),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
     return cmocka_run_group_tests_name("yaml", tests, NULL, NULL);

@@ -113,6 +113,20 @@ static enum aw_err user_of(const struct aw_profile_app *app, uint32_t *ret_uid, 
     return AW_OK;
 }
 
+enum aw_err aw_local_run_check(const struct aw_daemon_config *ask, struct aw_diag *diag)
+{
+    for (uint32_t i = 0; i < ask->count; i++) {
+        const struct aw_profile *profile = &ask->set.profiles[i];
+        const uint32_t max = ask->workload[i].pilot.bounds.replicas_max;
+        if (max > AW_LOCAL_REPLICAS_MAX)
+            return aw_fail_at(diag, AW_ERR_RANGE, profile->place.file, profile->place.line,
+                              profile->place.column, "spec.constraints.global.maxReplicas",
+                              "expected at most %u replicas on one machine, found %" PRIu32,
+                              AW_LOCAL_REPLICAS_MAX, max);
+    }
+    return AW_OK;
+}
+
 static enum aw_err workload_add(struct aw_local_run *run, uint32_t i, struct aw_diag *diag)
 {
     const struct aw_daemon_config *ask = run->config.ask;
@@ -153,7 +167,7 @@ static enum aw_err workload_add(struct aw_local_run *run, uint32_t i, struct aw_
         .metrics_histogram = app->local.histogram,
         .port = (uint16_t)app->local.port,
         .replicas = task->replicas,
-        .replicas_max = ask->workload[i].pilot.bounds.replicas_max,
+        .replicas_max = AW_LOCAL_REPLICAS_MAX, /* the bounds may be raised while they run */
         .cpu_millicores = task->cpu_millicores,
         .memory_bytes = task->memory_bytes,
     };
@@ -175,7 +189,8 @@ enum aw_err aw_local_run_open(struct aw_local_run *run, const struct aw_local_ru
                        AW_LOCAL_WORKLOADS_MAX, ask->count);
     if (!(run->load = aw_alloc_new(NULL, ask->count, sizeof *run->load)))
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " workloads", ask->count);
-    enum aw_err err = aw_local_new(&ask->set.cluster.local, ask->count, NULL, &run->local, diag);
+    enum aw_err err = aw_local_run_check(ask, diag);
+    err = err ? err : aw_local_new(&ask->set.cluster.local, ask->count, NULL, &run->local, diag);
     for (; !err && run->count < ask->count; run->count += !err)
         err = workload_add(run, run->count, diag);
     if (err)

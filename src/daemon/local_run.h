@@ -58,6 +58,10 @@ struct aw_local_run {
     _Atomic bool load_stop;
 };
 
+/* AW_ERR_RANGE: more replicas of a workload than one machine may have. Also asked before other
+ * settings are taken over while processes run. */
+AW_NODISCARD enum aw_err aw_local_run_check(const struct aw_daemon_config *ask,
+                                            struct aw_diag *diag);
 /* Replicas are started. AW_ERR_UNSUPPORTED: control groups cannot be written here. */
 AW_NODISCARD enum aw_err aw_local_run_open(struct aw_local_run *run,
                                            const struct aw_local_run_config *config,

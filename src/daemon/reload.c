@@ -123,8 +123,11 @@ static enum aw_err try_settings(struct aw__daemon *d, const struct aw_daemon_con
         return aw_fail(diag, AW_ERR_CONFLICT,
                        "real processes are started with the daemon: restart it to add or remove "
                        "workloads; the others keep what they have learned");
+    enum aw_err err = s->local ? aw_local_run_check(next, diag) : AW_OK;
+    if (err)
+        return err;
     s->config = *next;
-    enum aw_err err = aw__session_job(s, NULL, &job, diag);
+    err = aw__session_job(s, NULL, &job, diag);
     err = err ? err : aw__session_reload(s, job, diag);
     s->config = present;
     aw_job_free(job);

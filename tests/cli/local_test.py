@@ -362,6 +362,33 @@ def a_daemon_answers_outlives_kill_9_and_goes_on():
         expect_ok("audit", "verify", str(daemon.state / "audit"))
 
 
+def more_replicas_are_allowed_while_processes_run():
+    """A higher maxReplicas that SIGHUP has taken over is used."""
+    skip_without_control_groups()
+    with tempfile.TemporaryDirectory() as folder, daemon_of(folder) as daemon:
+        daemon.ready()
+        until(lambda: arrivals(daemon) > 0, "requests")
+        path = Path(folder, "world.yaml")
+        text = path.read_text("utf-8")
+        bound = re.search(r"maxReplicas: (\d+)", text)
+        expect(bound and int(bound.group(1)) < 12, text)
+
+        def hang_up(count, says):
+            path.write_text(text.replace(bound.group(0), f"maxReplicas: {count}"), encoding="utf-8")
+            daemon.process.send_signal(signal.SIGHUP)
+            until(lambda: says in daemon.text(), says)
+
+        hang_up(200, "at most 128 replicas")
+        hang_up(12, "reloaded")
+        until(lambda: arrivals(daemon) > 0, "requests after the reload")
+        expect_ok("emergency", "shop", "--factor", "6", "--reason", "the test", "--socket",
+                  str(daemon.socket))
+        until(lambda: ask(daemon.socket, "/v1/workloads/-/shop")["replicas"]["wanted"] == 12,
+              "as many as the new bound")
+        status, _ = daemon.end()
+        expect(status == 0, f"{status}: {daemon.text()}")
+
+
 def what_does_not_go_together_is_told():
     with tempfile.TemporaryDirectory() as folder:
         path = world(folder)

@@ -427,6 +427,34 @@ def check_format(tree):
                 yield f".clang-format:1: clang-format failed: {done.stderr.strip()[:200]}"
 
 
+# --- defects ------------------------------------------------------------------------------------
+
+
+def check_defects(tree):
+    """Each test that docs/DEFECTS.md names exists; a row without one says what is open."""
+    page = tree.root / "docs" / "DEFECTS.md"
+    if not page.exists():
+        return
+    tests = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in tree.files(
+        ("src", "tests", "python"), "*_test.c", "*_testing.h", "*_test.py", "*_test.mjs"))
+    last = 0
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if len(cells) != 4 or not cells[0].isdigit():
+            continue
+        if int(cells[0]) != last + 1:
+            yield f"docs/DEFECTS.md:{number}: expected defect {last + 1}, found {cells[0]}"
+        last = int(cells[0])
+        names = re.findall(r"`([^`]+)`", cells[2])
+        if not names and not cells[3]:
+            yield f"docs/DEFECTS.md:{number}: neither a test nor what is open"
+        for name in names:
+            shape = rf"(?:static void|def)\s+{re.escape(name)}\(" if " " not in name else \
+                re.escape(name)
+            if not re.search(shape, tests):
+                yield f"docs/DEFECTS.md:{number}: there is no test {name}"
+
+
 CHECKS = {
     "uses": check_uses,
     "rooms": check_rooms,
@@ -436,6 +464,7 @@ CHECKS = {
     "shape": check_shape,
     "registered": check_registered,
     "format": check_format,
+    "defects": check_defects,
 }
 
 

@@ -267,6 +267,20 @@ class HouseTest(unittest.TestCase):
         self.write("src/nn/x.c", "int   x;\nint   y;\n")
         self.assert_found("format", "src/nn/x.c:1: run `make format`")
 
+    # defects
+
+    def test_a_defect_whose_test_is_missing_is_found(self):
+        head = "| number | defect | test | open |\n|---|---|---|---|\n"
+        self.write("src/nn/x_test.c", "static void it_holds(void **state)\n")
+        self.write("tests/web/x_test.mjs", "check(true, 'page: it is quiet');\n")
+        self.write("docs/DEFECTS.md", head + "| 1 | a | `it_holds` | |\n"
+                   "| 2 | b | `it is quiet` | |\n| 3 | c | | all of it |\n")
+        self.assert_clean("defects")
+        self.write("docs/DEFECTS.md", head + "| 1 | a | `it_hold` | |\n| 3 | c | | |\n")
+        self.assert_found("defects", "docs/DEFECTS.md:3: there is no test it_hold",
+                          "docs/DEFECTS.md:4: expected defect 2, found 3",
+                          "docs/DEFECTS.md:4: neither a test nor what is open")
+
 
 if __name__ == "__main__":
     unittest.main()
