@@ -364,7 +364,7 @@ def the_demo_is_the_file_beside_it_and_writes_its_page():
         data = json.loads(re.search(r'<script id="data"[^>]*>(.*?)</script>', page, re.S)[1])
         expect(len(data["workloads"]) == 5 and len(data["workloads"][0]["t"]) == 240, "its data")
         expect("http://" not in re.sub(r"http://www\.w3\.org", "", page) and
-               not re.search(r'(src|href)="(?!data:)', page), "the page needs no other file")
+               not re.search(r'(src|href)="(?!data:|#)', page), "the page needs no other file")
         expect(not Path(folder, "aware-state").exists(), "the demo keeps no state")
 
 
