@@ -38,6 +38,31 @@ double aw_bandwidth_lasts(const struct aw_bandwidth *trace, double time_s)
     return end - in;
 }
 
+double aw_bandwidth_served(const struct aw_bandwidth *trace, double time_s)
+{
+    const double periods = floor(time_s / trace->period_s);
+    const double in = time_s - periods * trace->period_s;
+    const uint32_t segment = segment_of(trace, in);
+    return periods * trace->served[trace->count] + trace->served[segment] +
+           (in - trace->time_s[segment]) * trace->rate[segment];
+}
+
+double aw_bandwidth_when(const struct aw_bandwidth *trace, double packets)
+{
+    const double periods = floor(packets / trace->served[trace->count]);
+    const double in = packets - periods * trace->served[trace->count];
+    uint32_t low = 0, high = trace->count;
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (trace->served[middle] <= in)
+            low = middle;
+        else
+            high = middle;
+    }
+    return periods * trace->period_s + trace->time_s[low] +
+           (in - trace->served[low]) / trace->rate[low];
+}
+
 /* Packets that the link could have served until `time_s`, which never falls between calls. */
 static double served_until(struct aw_flow *flow, double time_s)
 {

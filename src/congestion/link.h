@@ -41,6 +41,10 @@ double aw_bandwidth_at(const struct aw_bandwidth *trace, double time_s);
 double aw_bandwidth_mean(const struct aw_bandwidth *trace);
 /* Seconds after time_s at which the rate changes next. */
 double aw_bandwidth_lasts(const struct aw_bandwidth *trace, double time_s);
+/* Packets that can be served from 0 to time_s, and the time by which as many can be served: inverse
+ * functions of each other. */
+double aw_bandwidth_served(const struct aw_bandwidth *trace, double time_s);
+double aw_bandwidth_when(const struct aw_bandwidth *trace, double packets);
 
 struct aw_link {
     double rate;                      /* packets/s; of a link with a trace not used */

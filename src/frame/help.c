@@ -199,6 +199,7 @@ static const struct section {
       {"serving", "Model serving that saves power"},
       {"gpu", "Clocks and power of GPUs"},
       {"frequency", "Clocks of CPUs"},
+      {"congestion", "Congestion control over real packets"},
       {"size", NULL}}},
     {"Learn",
      {{"train", NULL},

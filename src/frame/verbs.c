@@ -52,6 +52,7 @@ const struct aw_verb *const aw_verbs[] = {
     &aw_verb_frequency_probe,
     &aw_verb_frequency_run,
     &aw_verb_frequency_restore,
+    &aw_verb_congestion_wire,
     &aw_verb_task_list,
     &aw_verb_task_describe,
     &aw_verb_task_train,

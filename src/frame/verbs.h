@@ -46,6 +46,7 @@ extern const struct aw_verb aw_verb_size;
 extern const struct aw_verb aw_verb_frequency_probe;
 extern const struct aw_verb aw_verb_frequency_run;
 extern const struct aw_verb aw_verb_frequency_restore;
+extern const struct aw_verb aw_verb_congestion_wire;
 extern const struct aw_verb aw_verb_task_list;
 extern const struct aw_verb aw_verb_task_describe;
 extern const struct aw_verb aw_verb_task_train;
