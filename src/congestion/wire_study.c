@@ -27,6 +27,7 @@ static const struct aw_controller *const ours[] = {&aw_adaptive_controller,
 struct method {
     char name[AW_WIRE_NAME_MAX];
     const struct aw_controller *controller; /* NULL: the kernel's TCP, called name + 4 */
+    bool absent;                            /* from this kernel */
 };
 
 struct place {
@@ -351,21 +352,20 @@ enum aw_err aw_wire_study_run(const struct aw_wire_study *ask,
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a study");
     *study = (struct study){.ask = ask, .policy = policy, .sink = sink};
     enum aw_err err = study_open(study, diag);
-    for (uint32_t m = 0; !err && m < study->method_count; m++) {
-        for (uint32_t p = 0; !err && p < study->place_count; p++) {
+    for (uint32_t p = 0; !err && p < study->place_count; p++)
+        for (uint32_t m = 0; !err && m < study->method_count; m++, study->done++) {
             struct aw_diag said = {0};
+            if (study->method[m].absent)
+                continue;
             err = one(study, &study->place[p], &study->method[m], &said);
-            study->done++;
-            if (err == AW_ERR_NOTFOUND && study->method_count > 1 && p == 0) {
+            if (err == AW_ERR_NOTFOUND && study->method_count > 1) {
+                study->method[m].absent = true;
                 sink->note(sink->self, said.text);
                 err = AW_OK;
-                study->done += study->place_count - 1;
-                break;
-            }
-            if (err && diag)
+            } else if (err && diag) {
                 *diag = said;
+            }
         }
-    }
     if (!err)
         notes(study);
     aw_recorded_deinit(&study->recorded);
