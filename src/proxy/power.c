@@ -275,8 +275,9 @@ static enum aw_err clocks_make(struct aw__power *p, struct aw_diag *diag)
         err = aw_setter_init(&p->setter, &p->devices, &(struct aw_setter_config){.act = c->act},
                              diag);
     for (uint32_t d = 0; d < p->count && !err; d++) {
-        p->past[d].mhz = p->info[d].clock_mhz_max;
-        snprintf(p->past[d].sentence, SENTENCE, "%s is as the system has it", p->info[d].id);
+        const struct aw_device_info info = p->info[d]; /* a copy: the two lie in one object */
+        p->past[d].mhz = info.clock_mhz_max;
+        snprintf(p->past[d].sentence, SENTENCE, "%s is as the system has it", info.id);
         if (c->device_cap_w > 0 && p->info[d].capabilities & AW_DEVICE_SETS_LIMIT) {
             /* the card keeps its own limit, whatever becomes of us; we bound the clock as well */
             const double mw = fmax(c->device_cap_w * 1e3, p->info[d].limit_mw_min);

@@ -28,7 +28,8 @@ def the_environments_are_measured():
     rates = {figure["name"]: figure["value"] for figure in document["figures"]}
     listed = subprocess.run([sys.argv[3], "env", "list", "-o", "json"], stdout=subprocess.PIPE,
                             check=True).stdout
-    for name in [entry["name"] for entry in json.loads(listed)]:
+    # those of many agents that act at once are measured by `aware-bench tenants`
+    for name in [entry["name"] for entry in json.loads(listed) if "agents_max" not in entry]:
         mine = [rate for figure, rate in rates.items() if figure.startswith(name + " ")]
         # one that has options is also measured with an action that is held
         expect(len(mine) in (3, 4) and min(mine) > 1000, f"{name}: {mine}")
