@@ -212,9 +212,9 @@ static void look(void *ctx, const struct aw_firm_sight *sight, const struct aw_f
     if (sight->missed && !show->was_missed) {
         show->missed_since_s = at_s;
         if (ours && !demo->bar_count) {
-            struct pick pick = {demo, &aw_graph_world_spans(desk->world)->names};
-            aw_analysis_each(show->analysis, aw_graph_world_spans(desk->world), pick_slowest,
-                             &pick);
+            struct aw_spans *spans = aw_graph_world_spans(desk->plant.self); /* a simulated one */
+            struct pick pick = {demo, &spans->names};
+            aw_analysis_each(show->analysis, spans, pick_slowest, &pick);
             demo->bar_type = sight->worst_type;
             demo->bar_at_s = at_s;
             if (sight->suspect_count)

@@ -314,6 +314,10 @@ static const struct aw_option run_options[] = {
      .help =
          "where the workloads are: sim, the simulated cluster; local, processes of this machine "
          "in real time, which needs control groups"},
+    AW_OPTION(
+        FILE, "calibration", 0, "FILE", NULL,
+        "of a ServiceGraph with --cluster local and anomalies: how strong they have to be, read "
+        "from here, and kept here once it was found by trying"),
     {.name = "duration",
      .letter = 'd',
      .kind = AW_ARG_TEXT,

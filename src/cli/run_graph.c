@@ -14,10 +14,12 @@
 #include "daemon/config.h"
 #include "daemon/doors.h"
 #include "daemon/graph_run.h"
+#include "firm/score.h"
 #include "frame/grid.h"
 #include "frame/layout.h"
 #include "frame/stop.h"
 #include "frame/version.h"
+#include "mesh/calibrate.h"
 
 #define CALIBRATION_SEED 77u
 #define DURATION         "10m"
@@ -38,6 +40,9 @@ struct graph {
     bool was_doubt;
     uint32_t blamed; /* who was told of last; AW_GRAPH_NONE */
     const char *path;
+    bool real; /* processes of this machine */
+    struct aw_mesh *mesh;
+    struct aw_firm_score score;
 };
 
 /* --- files ---------------------------------------------------------------------------------- */
@@ -74,6 +79,9 @@ static enum aw_err campaign_ready(struct graph *graph, const char *path, struct 
     enum aw_err err = aw_campaign_read(path, &graph->campaign, &graph->app, diag);
     if (err)
         return err;
+    graph->has_campaign = true;
+    if (graph->real) /* once they run */
+        return AW_OK;
     if (graph->campaign.rate > 0)
         err = aw_calibrate_graph(&graph->app, CALIBRATION_SEED, NULL, &graph->calibration);
     for (uint32_t i = 0; i < graph->campaign.count && !err && !(graph->campaign.rate > 0); i++)
@@ -90,8 +98,99 @@ static enum aw_err campaign_ready(struct graph *graph, const char *path, struct 
                               graph->app.services[anomaly->service].name);
     }
     aw_campaign_draw(&graph->campaign, &graph->app, &graph->calibration);
-    graph->has_campaign = true;
     return AW_OK;
+}
+
+/* --- real processes ------------------------------------------------------------------------- */
+
+static void real_say(const struct graph *graph, const char *format, ...) AW_PRINTF(2, 3);
+static void real_say(const struct graph *graph, const char *format, ...)
+{
+    va_list args;
+    if (graph->silent)
+        return;
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    fflush(stdout);
+}
+
+static enum aw_err real_pair(struct graph *graph, uint32_t s, uint32_t kind, struct aw_diag *diag)
+{
+    const double start = graph->calibration.start[s][kind];
+    if (isfinite(start))
+        return AW_OK;
+    const enum aw_err err = aw_mesh_calibrate(graph->mesh, s, (enum aw_anomaly_kind)kind,
+                                              &aw_stop_signal, &graph->calibration, diag);
+    if (!err && isfinite(graph->calibration.start[s][kind]))
+        real_say(graph, "calibrated: %s into %s, from %.2f to %.2f of the most\n",
+                 aw_anomaly_kind_names[kind], graph->app.services[s].name,
+                 graph->calibration.start[s][kind], graph->calibration.end[s][kind]);
+    return err;
+}
+
+/* A pair is tried once; with --calibration FILE, once for all runs. */
+static enum aw_err real_calibrate(struct graph *graph, struct aw_diag *diag)
+{
+    const struct aw_campaign *campaign = &graph->campaign;
+    const char *file = aw_args_text(graph->call->args, "calibration");
+    enum aw_err err = AW_OK;
+    if (campaign->rate > 0)
+        return aw_fail(diag, AW_ERR_UNSUPPORTED,
+                       "anomalies are drawn at random on the simulated cluster alone: every pair "
+                       "of service and kind would have to be calibrated; list them");
+    aw_calibration_none(&graph->calibration);
+    if (file) {
+        err = aw_calibration_read(file, &graph->app, &graph->calibration, diag);
+        err = err == AW_ERR_NOTFOUND ? AW_OK : err;
+    }
+    for (uint32_t i = 0; i < campaign->count && !err; i++) /* before any of them takes its time */
+        err = aw_mesh_can(graph->mesh, campaign->anomaly[i].kind, diag);
+    for (uint32_t i = 0; i < campaign->count && !err; i++) {
+        const struct aw_anomaly *anomaly = &campaign->anomaly[i];
+        err = real_pair(graph, anomaly->service, anomaly->kind, diag);
+        if (!err && !aw_calibration_has(&graph->calibration, anomaly->service, anomaly->kind))
+            err = aw_fail(
+                diag, AW_ERR_CONFIG, "%s into %s: no request misses its SLO by it, however strong",
+                aw_anomaly_kind_names[anomaly->kind], graph->app.services[anomaly->service].name);
+    }
+    return err || !file ? err : aw_calibration_write(file, &graph->app, &graph->calibration, diag);
+}
+
+static enum aw_err real_open(struct graph *graph, struct aw_graph_run_config *config,
+                             struct aw_diag *diag)
+{
+    struct aw_local_settings cluster;
+    char store[AW_FILE_PATH_MAX + 32];
+    struct aw_mesh_config mesh = {.app = &graph->app,
+                                  .graph = graph->path,
+                                  .cluster = &cluster,
+                                  .store = *config->state ? store : NULL,
+                                  .seed = config->seed};
+    snprintf(store, sizeof store, "%s/" AW_DAEMON_TRACES, config->state);
+    aw_conf_defaults(aw_local_fields, &cluster);
+    cluster.drain_s = 2;
+    aw_mesh_fit(&graph->app);
+    enum aw_err err = *config->state ? aw_file_mkdirs(config->state, diag) : AW_OK;
+    err = err ? err : aw_mesh_open(&graph->mesh, &mesh, diag);
+    if (err)
+        return err;
+    const struct aw_mesh_actuators *can = aw_mesh_actuators(graph->mesh);
+    for (uint32_t r = 0; r < AW_GRAPH_RESOURCES; r++)
+        if (*can->why[r])
+            real_say(graph, "%s cannot be given here: %s\n", aw_graph_resource_names[r],
+                     can->why[r]);
+    err = aw_mesh_ready(graph->mesh, &aw_stop_signal, diag);
+    if (!err && aw_stop_signal)
+        err = aw_fail(diag, AW_ERR_INTERRUPTED, "interrupted");
+    err = err ? err : aw_mesh_load_begin(graph->mesh, diag);
+    err = err || !graph->has_campaign ? err : real_calibrate(graph, diag);
+    if (!err && graph->has_campaign) { /* the run's time begins anew */
+        err = aw_mesh_load_end(graph->mesh, diag);
+        err = err ? err : aw_mesh_load_begin(graph->mesh, diag);
+    }
+    config->mesh = graph->mesh;
+    return err;
 }
 
 static enum aw_err files_read(struct graph *graph, struct aw_diag *diag)
@@ -131,15 +230,17 @@ static enum aw_err options_read(struct graph *graph, struct aw_graph_run_config 
             return aw_fail(diag, AW_ERR_USAGE, "--%s: not for a ServiceGraph yet", others[i]);
     if (!strcmp(aw_args_text(args, "output"), "csv"))
         return aw_fail(diag, AW_ERR_USAGE, "--output csv: not for a ServiceGraph; json is");
-    if (strcmp(aw_args_text(args, "cluster"), "sim") != 0)
+    if (!strcmp(aw_args_text(args, "cluster"), "kubernetes"))
         return aw_fail(diag, AW_ERR_USAGE,
-                       "a ServiceGraph is served on the simulated cluster "
-                       "alone so far; leave out --cluster");
+                       "a ServiceGraph is served on the simulated cluster and on "
+                       "real processes of this machine so far");
+    if (graph->real && speed)
+        return aw_fail(diag, AW_ERR_USAGE, "--speed: real processes have their own");
     if (aw_duration_parse(duration ? duration : DURATION, AW_QUANTITY_POSITIVE_OR_0, &us, &why))
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--duration", "%s", why.text);
     const bool served = aw_args_given(args, "daemon");
     graph->until_s = served && !duration ? INFINITY : 1e-6 * (double)us;
-    graph->speed = served ? 1 : INFINITY;
+    graph->speed = served && !graph->real ? 1 : INFINITY;
     graph->served = served;
     if (served && state && !strcmp(state, "none"))
         return aw_fail(diag, AW_ERR_USAGE, "--daemon: a daemon keeps its state; give --state DIR");
@@ -242,6 +343,13 @@ static enum aw_err show(struct graph *graph, const struct aw_graph_run_step *ste
                   shrinks ? "taken back" : "given",
                   aw_firm_order_text(step->desk, order, what, sizeof what));
     }
+    if (step->doubt != graph->was_doubt) {
+        graph->doubts += step->doubt;
+        if (graph->real)
+            event(graph, step->at_s, AW_TONE_FAINT, step->doubt ? "in doubt: %s" : "no doubt%s",
+                  step->doubt ? step->why : " any more");
+    }
+    graph->was_doubt = step->doubt;
     if (!sight->missed && graph->was_missed)
         event(graph, step->at_s, AW_TONE_GOOD, "the SLO is back, %.1f s after it was missed",
               step->at_s - graph->missed_since_s);
@@ -260,9 +368,13 @@ static enum aw_err steps(struct graph *graph, struct aw_graph_run *run, struct a
         if (err)
             break;
         at_s = step.at_s;
+        if (graph->has_campaign)
+            aw_firm_score_step(&graph->score, step.sight, step.desk, (int64_t)(1e9 * at_s));
         err = show(graph, &step, diag);
         if (!err && n % SAVE_STEPS == 0)
             err = aw_graph_run_save(run, diag);
+        if (graph->real)
+            fflush(stdout);
         if (isfinite(graph->speed)) {
             fflush(stdout);
             /* a signal ends the wait, and the loop */
@@ -290,8 +402,8 @@ static enum aw_err door_open(struct door *door, const struct graph *graph,
     if (!api)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the API");
     api->services = aw_graph_run_desk(run);
-    api->virtual_time = true;
-    api->speed = graph->speed;
+    api->virtual_time = !graph->real;
+    api->speed = graph->real ? 1 : graph->speed;
     api->step_s = 1e-9 * (double)AW_FIRM_STEP_NS;
     snprintf(api->version, sizeof api->version, "%s", config->version);
     snprintf(api->audit, sizeof api->audit, "%.*s/" AW_DAEMON_AUDIT,
@@ -314,6 +426,52 @@ static void door_close(struct door *door)
 
 /* --- the end -------------------------------------------------------------------------------- */
 
+static json_t *found_json(const struct graph *graph)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < graph->campaign.count; i++) {
+        const struct aw_anomaly *anomaly = &graph->campaign.anomaly[i];
+        const struct aw_firm_found *found = &graph->score.found[i];
+        const char *resource = found->resource == AW_GRAPH_RESOURCES
+                                   ? "replicas"
+                                   : aw_graph_resource_names[found->resource];
+        const double seen_s = 1e-9 * (double)found->seen_ns;
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:f, s:f, s:b, s:f, s:s, s:s, s:b, s:b, s:b, s:f}",
+                            "target", graph->app.services[anomaly->service].name, "kind",
+                            aw_anomaly_kind_names[anomaly->kind], "intensity", anomaly->intensity,
+                            "at_s", 1e-9 * (double)anomaly->at_ns, "seen", found->seen, "seen_s",
+                            found->seen ? seen_s : 0, "given_to",
+                            found->given ? graph->app.services[found->service].name : "", "given",
+                            found->given ? resource : "", "right_service", found->right_service,
+                            "right_resource", found->right_resource, "mended", found->mended,
+                            "mended_after_s",
+                            found->mended ? 1e-9 * (double)found->mended_ns - seen_s : 0));
+    }
+    return list;
+}
+
+static void found_print(const struct graph *graph)
+{
+    struct aw_firm_tally t;
+    for (uint32_t k = 0; k <= AW_ANOMALY_KINDS; k++) {
+        uint32_t of = 0;
+        for (uint32_t i = 0; i < graph->campaign.count; i++)
+            of += k == AW_ANOMALY_KINDS || graph->campaign.anomaly[i].kind == k;
+        aw_firm_score_tally(&graph->score, (enum aw_anomaly_kind)k, &t);
+        if (!of)
+            continue;
+        printf("  %-14s %u injected, %u missed the SLO; right service %u, right resource %u, both "
+               "%u; mended %u",
+               k == AW_ANOMALY_KINDS ? "all" : aw_anomaly_kind_names[k], of, t.seen,
+               t.right_service, t.right_resource, t.right_both, t.mended);
+        if (isfinite(t.median_s))
+            printf(", median %.1f s after the miss, %.1f s after it began", t.median_s,
+                   t.median_begin_s);
+        printf("\n");
+    }
+}
+
 static enum aw_err summary(const struct graph *graph, struct aw_graph_run *run,
                            struct aw_diag *diag)
 {
@@ -321,17 +479,27 @@ static enum aw_err summary(const struct graph *graph, struct aw_graph_run *run,
     aw_graph_run_totals(run, &t);
     const double seconds = 1e-9 * (double)AW_FIRM_STEP_NS * (double)t.steps;
     const double share = t.requests ? (double)t.missed / (double)t.requests : 0;
-    if (graph->call->json)
-        return line_print(
-            json_pack("{s:s, s:s, s:f, s:I, s:f, s:I, s:f, s:I, s:I, s:f, s:f, s:f, s:I, s:I}",
-                      "kind", "summary", "graph", graph->app.name, "seconds", seconds, "requests",
-                      (json_int_t)t.requests, "missed_share", share, "violations",
-                      (json_int_t)t.violations, "violated_s", t.violated_s, "given",
-                      (json_int_t)graph->given, "taken_back", (json_int_t)graph->taken, "cpu_cores",
-                      t.cores, "cpu_cores_at_start", t.cores_at_start, "doubt_s",
-                      1e-9 * (double)AW_FIRM_STEP_NS * (double)t.doubt_steps, "spans",
-                      (json_int_t)t.spans.spans, "spans_late", (json_int_t)t.spans.late),
-            diag);
+    if (graph->call->json) {
+        json_t *found =
+            json_pack("{s:s, s:o}", "kind", "anomalies", "anomalies", found_json(graph));
+        const enum aw_err err = graph->has_campaign ? line_print(found, diag) : AW_OK;
+        if (!graph->has_campaign)
+            json_decref(found);
+        return err ? err
+                   : line_print(json_pack("{s:s, s:s, s:f, s:I, s:f, s:I, s:f, s:I, s:I, s:f, s:f, "
+                                          "s:f, s:I, s:I}",
+                                          "kind", "summary", "graph", graph->app.name, "seconds",
+                                          seconds, "requests", (json_int_t)t.requests,
+                                          "missed_share", share, "violations",
+                                          (json_int_t)t.violations, "violated_s", t.violated_s,
+                                          "given", (json_int_t)graph->given, "taken_back",
+                                          (json_int_t)graph->taken, "cpu_cores", t.cores,
+                                          "cpu_cores_at_start", t.cores_at_start, "doubt_s",
+                                          1e-9 * (double)AW_FIRM_STEP_NS * (double)t.doubt_steps,
+                                          "spans", (json_int_t)t.spans.spans, "spans_late",
+                                          (json_int_t)t.spans.late),
+                                diag);
+    }
     printf("\n%s, %.0f s: %" PRIu64 " requests, %.2f %% over their SLO\n", graph->app.name, seconds,
            t.requests, 100 * share);
     printf("  SLO missed     %" PRIu64 " time%s, %.1f s in all\n", t.violations,
@@ -343,6 +511,8 @@ static enum aw_err summary(const struct graph *graph, struct aw_graph_run *run,
     printf("  spans          %" PRIu64 ", %" PRIu64 " late; in doubt for %.1f s, when nothing may "
            "shrink\n",
            t.spans.spans, t.spans.late, 1e-9 * (double)AW_FIRM_STEP_NS * (double)t.doubt_steps);
+    if (graph->has_campaign)
+        found_print(graph);
     if (aw_graph_run_desk(run))
         printf("\nEvery change is in the audit log: aware history, aware explain SERVICE, aware "
                "freeze SERVICE.\n");
@@ -360,14 +530,20 @@ enum aw_err aw__run_graph(const struct aw_call *call, struct aw_diag *diag)
     graph->call = call;
     graph->blamed = AW_GRAPH_NONE;
     graph->silent = call->json || aw_args_given(call->args, "quiet");
+    graph->real = !strcmp(aw_args_text(call->args, "cluster"), "local");
     enum aw_err err = files_read(graph, diag);
     err = err ? err : options_read(graph, &config, diag);
+    if (!err) {
+        signal(SIGPIPE, SIG_IGN); /* a client that went away is no reason to end */
+        aw_stop_catch(&(struct aw_stop_config){.twice = true});
+    }
+    if (!err && graph->real)
+        err = real_open(graph, &config, diag);
+    aw_firm_score_init(&graph->score, &graph->campaign);
     err = err ? err : aw_graph_run_open(&run, &config, diag);
     if (!err && graph->served)
         err = door_open(&door, graph, &config, run, diag);
     if (!err) {
-        signal(SIGPIPE, SIG_IGN); /* a client that went away is no reason to end */
-        aw_stop_catch(&(struct aw_stop_config){.twice = true});
         if (!graph->silent)
             printf("%s: %u services, %.0f requests/s, %u request type%s; a step every half "
                    "second\n\n",
@@ -380,6 +556,7 @@ enum aw_err aw__run_graph(const struct aw_call *call, struct aw_diag *diag)
     aw_graph_run_close(run, aw_stop_signal ? "interrupted"
                             : err          ? "an error"
                                            : "the end of the run");
+    aw_mesh_close(graph->mesh);
     if (!err && aw_stop_signal && !graph->served)
         err = aw_fail(diag, AW_ERR_INTERRUPTED, "interrupted");
     aw_alloc_free(NULL, graph);

@@ -61,6 +61,9 @@ struct aw_local_workload {
     uint32_t replicas, replicas_max;
     int64_t cpu_millicores;
     int64_t memory_bytes;
+    /* Of one replica, in place of what settings say; 0: as they say. */
+    int64_t disk_bytes_per_s;    /* each of reading and writing, of settings' io_device */
+    int64_t network_bytes_per_s; /* each way, through the balancer */
 };
 
 struct aw_local; /* opaque */
@@ -76,6 +79,33 @@ void aw_local_free(struct aw_local *local);
 AW_NODISCARD enum aw_err aw_local_add(struct aw_local *local,
                                       const struct aw_local_workload *workload, uint32_t *ret_index,
                                       struct aw_diag *diag);
+/* Other limits of every replica, those that come included. They hold after the supervisor's next
+ * look, a few milliseconds from now. AW_ERR_UNSUPPORTED: settings name no io_device. */
+AW_NODISCARD enum aw_err aw_local_limit_disk(struct aw_local *local, uint32_t workload,
+                                             int64_t bytes_per_s);
+void aw_local_limit_network(struct aw_local *local, uint32_t workload, int64_t bytes_per_s);
+/* What is set in the group of the nth replica that runs: CPU in millicores, writing in bytes/s; -1:
+ * no limit. AW_ERR_NOTFOUND: there are not so many. */
+AW_NODISCARD enum aw_err aw_local_limits(struct aw_local *local, uint32_t workload, uint32_t nth,
+                                         int64_t *ret_cpu_millicores,
+                                         int64_t *ret_disk_bytes_per_s);
+/* Sets a limit of a group of its own, reads it back and removes the group. AW_ERR_UNSUPPORTED: it
+ * cannot be set, or does not stay; the text says which file. */
+AW_NODISCARD enum aw_err aw_local_probe_disk(struct aw_local *local, struct aw_diag *diag);
+/* Of a file's disk, as settings' io_device wants it: the whole disk of a partition. False: none
+ * that has a number, as in memory or over a network. */
+bool aw_local_device(const char *path, char *buf, size_t size);
+#define AW_LOCAL_OUTSIDE UINT32_MAX /* in no replica's group, but where this process is */
+/* Starts a program inside the control group of a replica that runs, the nth of them: what it takes,
+ * the replica does without. The caller's thread is its parent, and it dies with it; whoever ends it
+ * waits for it with aw_local_leave. AW_ERR_NOTFOUND: there are not so many replicas. */
+AW_NODISCARD enum aw_err aw_local_join(struct aw_local *local, uint32_t workload, uint32_t nth,
+                                       const char *const *command, int *ret_pid,
+                                       struct aw_diag *diag);
+/* Ends it, if it has not ended, and takes leave. */
+void aw_local_leave(int pid);
+/* True: it has ended by itself; then it is gone, and `leave` must not be called. */
+bool aw_local_left(int pid, int *ret_status);
 struct aw_cluster aw_local_cluster(struct aw_local *local);
 /* Where clients connect. */
 uint16_t aw_local_port(const struct aw_local *local, uint32_t workload);

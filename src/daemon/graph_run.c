@@ -21,7 +21,8 @@ struct aw_graph_run {
     int lock_fd;
     int64_t base_us; /* time of the record at this run's beginning */
     int64_t now_ns;
-    struct aw_graph_world *world;
+    struct aw_graph_world *world; /* NULL: real processes */
+    struct aw_graph_plant plant;
     struct aw_firm_intake *intake;
     struct aw_firm_watch *watch;
     struct aw_firm_manager *manager;
@@ -196,14 +197,14 @@ static void tell(struct aw_graph_run *run)
     json_t *rows = json_array();
     for (uint32_t s = 0; s < app->service_count; s++)
         json_array_append_new(rows, row_of(run, s));
-    json_t *status =
-        json_pack("{s:s, s:s, s:I, s:s, s:b, s:b, s:f, s:{s:I}, s:{s:s, s:f, s:f, s:f, s:b}, s:s}",
-                  "version", run->config.version, "graph", app->name, "pid", (json_int_t)getpid(),
-                  "cluster", "simulated graph", "virtual_time", 1, "ok", run->trouble_err == AW_OK,
-                  "step_s", STEP_S, "workloads", "total", (json_int_t)app->service_count, "slo",
-                  "type", app->types[sight->worst_type].name, "p95_ms", sight->worst_latency_ms,
-                  "limit_ms", app->types[sight->worst_type].slo_ms, "missed_share",
-                  sight->missed_share, "missed", sight->missed, "doubt", run->taken.why);
+    json_t *status = json_pack(
+        "{s:s, s:s, s:I, s:s, s:b, s:b, s:f, s:{s:I}, s:{s:s, s:f, s:f, s:f, s:b}, s:s}", "version",
+        run->config.version, "graph", app->name, "pid", (json_int_t)getpid(), "cluster",
+        run->world ? "simulated graph" : "real processes", "virtual_time", run->world != NULL, "ok",
+        run->trouble_err == AW_OK, "step_s", STEP_S, "workloads", "total",
+        (json_int_t)app->service_count, "slo", "type", app->types[sight->worst_type].name, "p95_ms",
+        sight->worst_latency_ms, "limit_ms", app->types[sight->worst_type].slo_ms, "missed_share",
+        sight->missed_share, "missed", sight->missed, "doubt", run->taken.why);
     aw_service_desk_tell(run->record, status, rows);
 }
 
@@ -275,15 +276,20 @@ enum aw_err aw_graph_run_open(struct aw_graph_run **ret, const struct aw_graph_r
         run->config = *config;
         run->lock_fd = -1;
     }
-    err = err ? err : aw_graph_world_new(config->app, &world, NULL, &run->world);
-    struct aw_names *names = err ? NULL : &aw_graph_world_spans(run->world)->names;
+    if (!err && !config->mesh)
+        err = aw_graph_world_new(config->app, &world, NULL, &run->world);
+    struct aw_names *names = err            ? NULL
+                             : config->mesh ? aw_mesh_names(config->mesh)
+                                            : &aw_graph_world_spans(run->world)->names;
+    if (!err)
+        run->plant = config->mesh ? aw_mesh_plant(config->mesh) : aw_graph_world_plant(run->world);
     err = err ? err : aw_firm_intake_new(config->app, names, world.traced, NULL, &run->intake);
     if (!err && (err = aw_firm_localizer(classifier, diag)))
         goto out;
     err = err ? err : aw_firm_watch_new(config->app, names, classifier, NULL, &run->watch);
     err =
         err ? err : aw_firm_manager_new(config->kind, &settings, config->app, NULL, &run->manager);
-    err = err ? err : aw_firm_desk_init(&run->desk, config->app, run->world, NULL);
+    err = err ? err : aw_firm_desk_init(&run->desk, config->app, run->plant, NULL);
     if (err) {
         aw_fail(diag, err, "no memory for the graph");
         goto out;
@@ -291,7 +297,7 @@ enum aw_err aw_graph_run_open(struct aw_graph_run **ret, const struct aw_graph_r
     run->desk.rails = (struct aw_firm_rails){rails_before, rails_after, run};
     if (config->campaign)
         aw_injector_init(&run->injector, config->app, config->calibration, config->campaign);
-    run->totals.cores_at_start = aw_graph_world_cores(run->world);
+    run->totals.cores_at_start = run->plant.ops->cores(run->plant.self);
     err = state_open(run, diag);
 out:
     aw_alloc_free(NULL, classifier);
@@ -307,6 +313,8 @@ void aw_graph_run_close(struct aw_graph_run *run, const char *reason)
 {
     if (!run)
         return;
+    if (run->plant.ops && run->config.campaign)
+        aw_injector_clean(&run->injector, run->plant);
     aw_service_desk_free(run->record, reason);
     aw_firm_desk_deinit(&run->desk);
     aw_firm_manager_free(run->manager);
@@ -321,13 +329,15 @@ void aw_graph_run_close(struct aw_graph_run *run, const char *reason)
 static void count(struct aw_graph_run *run, struct aw_graph_run_step *step)
 {
     struct aw_graph_run_totals *totals = &run->totals;
-    uint32_t number;
-    const struct aw_graph_done *done = aw_graph_world_done(run->world, &number);
-    for (uint32_t i = 0; i < number; i++)
-        step->missed += done[i].failed || (double)done[i].latency_ns >
-                                              1e6 * run->config.app->types[done[i].type].slo_ms;
-    step->requests = number;
-    totals->requests += number;
+    if (run->config.mesh) {
+        aw_mesh_count(run->config.mesh, &step->requests, &step->missed);
+    } else {
+        const struct aw_graph_done *done = aw_graph_world_done(run->world, &step->requests);
+        for (uint32_t i = 0; i < step->requests; i++)
+            step->missed += done[i].failed || (double)done[i].latency_ns >
+                                                  1e6 * run->config.app->types[done[i].type].slo_ms;
+    }
+    totals->requests += step->requests;
     totals->missed += step->missed;
 }
 
@@ -340,27 +350,72 @@ static void total(struct aw_graph_run *run)
     totals->violated_s += run->sight->missed ? STEP_S : 0;
     totals->doubt_steps += run->taken.doubt;
     run->was_missed = run->sight->missed;
-    run->cores_sum += aw_graph_world_cores(run->world);
+    run->cores_sum += run->plant.ops->cores(run->plant.self);
+}
+
+/* Half a second of the simulated world, and what came in meanwhile. */
+static void live_world(struct aw_graph_run *run, struct aw_graph_run_step *step,
+                       struct aw_graph_reading *readings)
+{
+    struct aw_spans *spans = aw_graph_world_spans(run->world);
+    if (run->config.campaign)
+        aw_injector_run(&run->injector, run->world, run->now_ns);
+    else
+        aw_graph_world_run(run->world, run->now_ns);
+    count(run, step);
+    aw_graph_world_read(run->world, readings);
+    aw_firm_intake_take(run->intake, spans->at, spans->count, readings, run->now_ns, STEP_S,
+                        &run->taken);
+    aw_spans_reset(spans);
+}
+
+/* The same of real processes. A machine that was busy elsewhere makes a step longer; what was missed
+ * of it is not made up for. */
+static enum aw_err live_mesh(struct aw_graph_run *run, struct aw_graph_run_step *step,
+                             struct aw_graph_reading *readings, struct aw_diag *diag)
+{
+    struct aw_mesh *mesh = run->config.mesh;
+    struct aw_mesh_spans spans;
+    const int64_t before_ns = run->now_ns - AW_FIRM_STEP_NS;
+    enum aw_err err = AW_OK;
+    for (int64_t next = 0; next < run->now_ns && !err;) {
+        next = run->now_ns;
+        if (run->config.campaign)
+            err = aw_injector_step(&run->injector, run->plant, &next);
+        if (err)
+            return aw_fail(diag, err, "the injector: %.400s", aw_mesh_trouble(mesh));
+        next = next < run->now_ns ? next : run->now_ns;
+        aw_mesh_wait(mesh, next);
+        if (run->plant.ops->now(run->plant.self) < next)
+            break; /* a signal came: this step is a short one */
+    }
+    const int64_t now_ns = run->plant.ops->now(run->plant.self);
+    run->now_ns = now_ns > before_ns ? now_ns : run->now_ns;
+    count(run, step);
+    aw_mesh_read(mesh, readings);
+    aw_mesh_spans(mesh, &spans);
+    for (uint32_t i = 0; i < spans.count; i++)
+        aw_firm_intake_push(run->intake, &spans.at[i], spans.arrived_us[i]);
+    aw_firm_intake_take(run->intake, NULL, 0, readings, run->now_ns,
+                        1e-9 * (double)(run->now_ns - before_ns), &run->taken);
+    return AW_OK;
 }
 
 enum aw_err aw_graph_run_step(struct aw_graph_run *run, struct aw_graph_run_step *ret,
                               struct aw_diag *diag)
 {
     struct aw_graph_reading readings[AW_GRAPH_SERVICES_MAX];
-    struct aw_spans *spans = aw_graph_world_spans(run->world);
+    enum aw_err err = AW_OK;
     run->now_ns += AW_FIRM_STEP_NS;
     *ret = (struct aw_graph_run_step){.desk = &run->desk, .orders_before = run->desk.order_count};
-    if (run->config.campaign)
-        aw_injector_run(&run->injector, run->world, run->now_ns);
+    if (run->config.mesh)
+        err = live_mesh(run, ret, readings, diag);
     else
-        aw_graph_world_run(run->world, run->now_ns);
-    count(run, ret);
-    aw_graph_world_read(run->world, readings);
-    aw_firm_intake_take(run->intake, spans->at, spans->count, readings, run->now_ns, STEP_S,
-                        &run->taken);
-    aw_spans_reset(spans);
-    enum aw_err err = aw_firm_watch_take(run->watch, run->taken.spans, run->taken.done,
-                                         run->taken.done_count, readings, false, &run->sight);
+        live_world(run, ret, readings);
+    if (err)
+        return err;
+    err = aw_firm_watch_take(run->watch, run->taken.spans, run->taken.done, run->taken.done_count,
+                             readings, false, &run->sight);
     if (err)
         return aw_fail(diag, err, "no memory to look into traces");
     if (run->record)

@@ -6,8 +6,9 @@
  * Memory:     sized at open.
  * Threads:    single owner; the desk may be asked by others (service_desk.h).
  *
- * The graph is simulated, and time is virtual: a run that is begun again begins a new world behind
- * the last entry of its log. What people have ordered stands.
+ * The graph is simulated, and time is virtual; or it is a mesh of real processes, and a step takes
+ * half a second. A run that is begun again begins a new world behind the last entry of its log, with
+ * the limits of its file. What people have ordered stands.
  *
  * The trap: what a step shows is good until the next one.
  */
@@ -20,11 +21,13 @@
 #include "firm/intake.h"
 #include "firm/manager.h"
 #include "graph/campaign.h"
+#include "mesh/mesh.h"
 
 struct aw_graph_run_config {
     const struct aw_graph_app *app;           /* borrowed */
     const struct aw_campaign *campaign;       /* borrowed; NULL: nothing is injected */
     const struct aw_calibration *calibration; /* borrowed; with a campaign */
+    struct aw_mesh *mesh; /* borrowed, its load begun; NULL: the graph is simulated */
     uint64_t seed;
     double span_loss, skew_us;
     enum aw_firm_kind kind;

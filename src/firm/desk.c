@@ -3,14 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "firm/manager.h"
+#include "firm/manager_internal.h"
 
 #define CHANGE_MIN 0.002 /* of a limit; less is not worth an order */
 
 enum aw_err aw_firm_desk_init(struct aw_firm_desk *desk, const struct aw_graph_app *app,
-                              struct aw_graph_world *world, const struct aw_alloc *alloc)
+                              struct aw_graph_plant plant, const struct aw_alloc *alloc)
 {
-    *desk = (struct aw_firm_desk){.app = app, .world = world, .alloc = alloc};
+    *desk = (struct aw_firm_desk){.app = app, .plant = plant, .alloc = alloc};
     desk->order = aw_alloc_new(alloc, AW_FIRM_ORDERS_MAX, sizeof *desk->order);
     if (!desk->order) {
         *desk = (struct aw_firm_desk){0};
@@ -38,13 +38,13 @@ static enum aw_err do_it(struct aw_firm_desk *desk, const struct aw_firm_order *
 {
     enum aw_err err;
     if (order->kind == AW_FIRM_LIMIT) {
-        err = aw_graph_world_limit(desk->world, order->service, order->resource, order->to);
+        err = desk->plant.ops->limit(desk->plant.self, order->service, order->resource, order->to);
         if (!err)
             desk->limit[order->service][order->resource] = order->to;
         return err;
     }
-    err = aw_graph_world_scale(desk->world, order->service, (uint32_t)order->to,
-                               order->kind == AW_FIRM_REPLACE);
+    err = desk->plant.ops->scale(desk->plant.self, order->service, (uint32_t)order->to,
+                                 order->kind == AW_FIRM_REPLACE);
     if (!err)
         desk->replicas[order->service] = (uint32_t)order->to;
     return err;
@@ -60,7 +60,7 @@ static enum aw_err carry_out(struct aw_firm_desk *desk, struct aw_firm_order *or
                              const char *reason)
 {
     uint64_t id = 0;
-    order->at_ns = aw_graph_world_now(desk->world);
+    order->at_ns = aw__firm_now(desk);
     snprintf(order->reason, sizeof order->reason, "%s", reason);
     if (desk->doubt && aw_firm_order_shrinks(order)) {
         desk->in_doubt++;
@@ -121,7 +121,8 @@ bool aw_firm_desk_limit(struct aw_firm_desk *desk, uint32_t service,
     enum aw_err err = AW_ERR_RANGE;
     if (fabs(to - from) >= CHANGE_MIN * from)
         err = carry_out(desk, &order, reason);
-    if (err && err != AW_ERR_CONFLICT) /* the top of its range, or the node has no more */
+    if (err && err != AW_ERR_CONFLICT &&
+        err != AW_ERR_UNSUPPORTED) /* the top of its range, or the node has no more */
         return grow && to >= from &&
                aw_firm_desk_scale(desk, service, desk->replicas[service] + 1, false, reason);
     return !err;

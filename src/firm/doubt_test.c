@@ -166,7 +166,7 @@ static void day_live(uint64_t seed, struct day *day)
     assert_ok(aw_firm_intake_new(&app, names, 1, NULL, &intake));
     assert_ok(aw_firm_watch_new(&app, names, &classifier, NULL, &watch));
     assert_ok(aw_firm_manager_new(AW_FIRM_RULE, &settings, &app, NULL, &manager));
-    assert_ok(aw_firm_desk_init(&desk, &app, world, NULL));
+    assert_ok(aw_firm_desk_init(&desk, &app, aw_graph_world_plant(world), NULL));
     for (uint32_t n = 1; n <= STEPS; n++) {
         struct aw_graph_reading readings[AW_GRAPH_SERVICES_MAX];
         struct aw_firm_taken taken;

@@ -7,6 +7,10 @@
 
 #define DONE_MAX   16384u
 #define TRACES_MAX 16384u
+/* What has come in is compared over as many steps as it takes to have so many requests: of fewer, a
+ * fifth more or less is chance, and the moment at which a batch of spans arrives. */
+#define COMPARED_LEAST 60.0
+#define COMPARED_STEPS 8u
 
 struct aw_firm_intake {
     const struct aw_graph_app *app;
@@ -21,6 +25,10 @@ struct aw_firm_intake {
     uint32_t good_steps;
     uint32_t arrived;       /* root spans of this step, not put together yet */
     double expected_before; /* requests of the step before: what is whole now began in it */
+    struct {
+        double arrived, now, roots, before;
+    } past[COMPARED_STEPS]; /* a ring, the step at `past_at` the last */
+    uint32_t past_at;
     char why[AW_FIRM_DOUBT_MAX];
     const struct aw_alloc *alloc;
 };
@@ -142,17 +150,30 @@ static double expected(const struct aw_firm_intake *intake, const struct aw_grap
 static void judge(struct aw_firm_intake *intake, double now)
 {
     char *why = intake->why;
+    double arrived = 0, awaited = 0, roots = 0, awaited_before = 0;
     const double traces = intake->traces, before = intake->expected_before;
     intake->expected_before = now;
     why[0] = '\0';
+    intake->past_at = (intake->past_at + 1) % COMPARED_STEPS;
+    intake->past[intake->past_at].arrived = intake->arrived;
+    intake->past[intake->past_at].now = now;
+    intake->past[intake->past_at].roots = intake->roots;
+    intake->past[intake->past_at].before = before;
+    for (uint32_t i = 0; i < COMPARED_STEPS && awaited < COMPARED_LEAST; i++) {
+        const uint32_t at = (intake->past_at + COMPARED_STEPS - i) % COMPARED_STEPS;
+        arrived += intake->past[at].arrived;
+        awaited += intake->past[at].now;
+        roots += intake->past[at].roots;
+        awaited_before += intake->past[at].before;
+    }
     if (now < AW_FIRM_EXPECT_LEAST || before < AW_FIRM_EXPECT_LEAST)
         snprintf(why, AW_FIRM_DOUBT_MAX, "too few requests to say anything");
-    else if (intake->arrived < AW_FIRM_ROOTS_LEAST * now)
-        snprintf(why, AW_FIRM_DOUBT_MAX, "spans are late or missing: %u of about %.0f requests",
-                 intake->arrived, now);
-    else if (intake->roots < AW_FIRM_ROOTS_LEAST * before)
-        snprintf(why, AW_FIRM_DOUBT_MAX, "spans are late or missing: %u of about %.0f requests",
-                 intake->roots, before);
+    else if (arrived < AW_FIRM_ROOTS_LEAST * awaited)
+        snprintf(why, AW_FIRM_DOUBT_MAX, "spans are late or missing: %.0f of about %.0f requests",
+                 arrived, awaited);
+    else if (roots < AW_FIRM_ROOTS_LEAST * awaited_before)
+        snprintf(why, AW_FIRM_DOUBT_MAX, "spans are late or missing: %.0f of about %.0f requests",
+                 roots, awaited_before);
     else if (intake->holes > AW_FIRM_HOLES_MOST * traces)
         snprintf(why, AW_FIRM_DOUBT_MAX, "%.0f %% of traces have holes",
                  100 * intake->holes / traces);
@@ -164,20 +185,25 @@ static void judge(struct aw_firm_intake *intake, double now)
         snprintf(why, AW_FIRM_DOUBT_MAX, "spans are good for %u steps only", intake->good_steps);
 }
 
+void aw_firm_intake_push(struct aw_firm_intake *intake, const struct aw_span *span,
+                         int64_t arrived_us)
+{
+    intake->arrived += span->parent == 0;
+    (void)aw_assembly_push(intake->assembly, span, arrived_us); /* what is refused is counted */
+}
+
 void aw_firm_intake_take(struct aw_firm_intake *intake, const struct aw_span *spans, uint32_t count,
                          const struct aw_graph_reading *readings, int64_t now_ns, double step_s,
                          struct aw_firm_taken *ret)
 {
-    intake->arrived = 0;
-    for (uint32_t i = 0; i < count; i++) { /* what is refused is counted */
-        intake->arrived += spans[i].parent == 0;
-        (void)aw_assembly_push(intake->assembly, &spans[i], now_ns / 1000 - 1);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        aw_firm_intake_push(intake, &spans[i], now_ns / 1000 - 1);
     aw_spans_reset(&intake->whole);
     intake->done_count = intake->traces = intake->holes = intake->skewed = intake->roots = 0;
     aw_assembly_poll(intake->assembly, now_ns / 1000, whole_take, intake);
     aw_analysis_each(&intake->analysis, &intake->whole, request_take, intake);
     judge(intake, expected(intake, readings, step_s));
+    intake->arrived = 0;
     *ret = (struct aw_firm_taken){.spans = &intake->whole,
                                   .done = intake->done,
                                   .done_count = intake->done_count,

@@ -46,7 +46,10 @@ AW_NODISCARD enum aw_err aw_firm_intake_new(const struct aw_graph_app *app, stru
                                             struct aw_firm_intake **ret);
 void aw_firm_intake_free(struct aw_firm_intake *intake); /* NULL is a no-op */
 
-/* `spans` [count] have arrived since the last step, `step_s` ago. */
+/* One that has arrived, then; for those who know when. Before the step's take. */
+void aw_firm_intake_push(struct aw_firm_intake *intake, const struct aw_span *span,
+                         int64_t arrived_us);
+/* `spans` [count] have arrived since the last step, `step_s` ago, beside those that were pushed. */
 void aw_firm_intake_take(struct aw_firm_intake *intake, const struct aw_span *spans, uint32_t count,
                          const struct aw_graph_reading *readings, int64_t now_ns, double step_s,
                          struct aw_firm_taken *ret);

@@ -138,7 +138,8 @@ enum aw_err aw_firm_teach(const struct aw_graph_app *app, const struct aw_calibr
         memset(episode, 0, sizeof *episode);
         err = aw_graph_world_new(app, &config, alloc, &episode->world);
         if (!err)
-            err = aw_firm_desk_init(&episode->desk, app, episode->world, alloc);
+            err =
+                aw_firm_desk_init(&episode->desk, app, aw_graph_world_plant(episode->world), alloc);
         if (!err) {
             uint32_t count;
             aw_graph_world_run(episode->world, episode->now_ns = WARM_NS);

@@ -96,7 +96,7 @@ static void remember(struct aw__firm_care *care, struct aw_firm_desk *desk, uint
     if (!care->given[resource])
         care->before[resource] = desk->limit[service][resource];
     care->given[resource] = true;
-    care->given_ns = aw_graph_world_now(desk->world);
+    care->given_ns = aw__firm_now(desk);
 }
 
 static void give_by_rule(struct aw_firm_manager *manager, struct aw_firm_desk *desk,
@@ -115,7 +115,7 @@ static void give_by_rule(struct aw_firm_manager *manager, struct aw_firm_desk *d
             if (!care->given[r])
                 care->before[r] = before;
             care->given[r] = true;
-            care->given_ns = aw_graph_world_now(desk->world);
+            care->given_ns = aw__firm_now(desk);
         }
     }
 }
@@ -158,7 +158,7 @@ static enum aw_err give(struct aw_firm_manager *manager, struct aw_firm_desk *de
                         const struct aw_firm_sight *sight, const struct aw_firm_suspect *suspect)
 {
     struct aw__firm_care *care = &manager->care[suspect->service];
-    const int64_t now = aw_graph_world_now(desk->world);
+    const int64_t now = aw__firm_now(desk);
     char reason[AW_FIRM_REASON_MAX];
     if (care->banned_ns > now)
         return AW_OK;
@@ -205,7 +205,7 @@ static void undo(struct aw_firm_manager *manager, struct aw_firm_desk *desk,
                                true, reason);
         care->given[r] = false;
     }
-    care->banned_ns = aw_graph_world_now(desk->world) + BAN_NS;
+    care->banned_ns = aw__firm_now(desk) + BAN_NS;
     care->missed = 0;
     care->given_ns = 0;
 }
@@ -214,7 +214,7 @@ static void trim(struct aw_firm_manager *manager, struct aw_firm_desk *desk,
                  const struct aw_firm_sight *sight, uint32_t service)
 {
     struct aw__firm_care *care = &manager->care[service];
-    const int64_t now = aw_graph_world_now(desk->world);
+    const int64_t now = aw__firm_now(desk);
     if (sight->missed || now < 2 * CALM_NS || (care->given_ns && now < care->given_ns + CALM_NS))
         return;
     for (uint32_t r = 0; r < AW_GRAPH_RESOURCES; r++) {

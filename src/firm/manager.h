@@ -2,7 +2,7 @@
  * manager.h - who gives services what they lack: FIRM's rule and agent, and those they are compared
  * with, behind one contract.
  *
- * A manager sees a step (watch.h) and gives orders to the world through a desk of its own, which
+ * A manager sees a step (watch.h) and gives orders to the plant (graph/plant.h) through a desk of its own, which
  * keeps every order within a service's bounds, turns one that its node cannot fill into one more
  * replica, one below the lower bound into one less, leaves alone who may not be touched, and writes
  * everything down with its reason.
@@ -17,6 +17,7 @@
 #include <aware/agent.h>
 
 #include "firm/watch.h"
+#include "graph/plant.h"
 
 #define AW_FIRM_STEP_NS    (AW_GRAPH_S_NS / 2)
 #define AW_FIRM_REASON_MAX 240u
@@ -48,7 +49,7 @@ struct aw_firm_rails {
 
 struct aw_firm_desk {
     const struct aw_graph_app *app;
-    struct aw_graph_world *world;
+    struct aw_graph_plant plant;
     struct aw_firm_order *order;                             /* [AW_FIRM_ORDERS_MAX], a ring */
     uint64_t order_count;                                    /* ever */
     double limit[AW_GRAPH_SERVICES_MAX][AW_GRAPH_RESOURCES]; /* as ordered */
@@ -61,7 +62,7 @@ struct aw_firm_desk {
 };
 AW_NODISCARD enum aw_err aw_firm_desk_init(struct aw_firm_desk *desk,
                                            const struct aw_graph_app *app,
-                                           struct aw_graph_world *world,
+                                           struct aw_graph_plant plant,
                                            const struct aw_alloc *alloc);
 void aw_firm_desk_deinit(struct aw_firm_desk *desk); /* zeroed is a no-op */
 /* Sets a limit as near to `limit` as may be. `grow`: where the node has not that much, another

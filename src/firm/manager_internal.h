@@ -34,6 +34,11 @@ struct aw_firm_manager {
     const struct aw_alloc *alloc;
 };
 
+static inline int64_t aw__firm_now(const struct aw_firm_desk *desk)
+{
+    return desk->plant.ops->now(desk->plant.self);
+}
+
 void aw__firm_hpa(struct aw_firm_manager *manager, struct aw_firm_desk *desk,
                   const struct aw_firm_sight *sight);
 void aw__firm_aimd(struct aw_firm_manager *manager, struct aw_firm_desk *desk,

@@ -110,7 +110,7 @@ enum aw_err aw_firm_trial(const struct aw_graph_app *app, const struct aw_calibr
     if (!err)
         err = aw_firm_manager_new(config->kind, &config->settings, app, alloc, &manager);
     if (!err)
-        err = aw_firm_desk_init(&desk, app, world, alloc);
+        err = aw_firm_desk_init(&desk, app, aw_graph_world_plant(world), alloc);
     if (err)
         goto out;
     *own = *campaign;

@@ -39,11 +39,34 @@ static enum aw_err read_text(const struct aw_tree *tree, const struct aw_node *m
     return err ? err : aw_tree_string(tree, node, ret, diag);
 }
 
+/* {cpu: 500m, disk: 8M, network: 4M}: of one replica, CPU as Kubernetes writes it, the others in
+ * bytes a second. What is not given is made for the load. */
+static enum aw_err read_limits(const struct aw_tree *tree, const struct aw_node *map, double *limit,
+                               struct aw_diag *diag)
+{
+    enum aw_err err = aw_tree_known(tree, map, aw_graph_resource_names, diag);
+    for (uint32_t r = 0; r < AW_GRAPH_RESOURCES && !err; r++) {
+        const struct aw_node *node = aw_node_find(map, aw_graph_resource_names[r]);
+        const char *text;
+        int64_t amount = 0;
+        if (!node || (err = aw_tree_scalar(tree, node, &text, diag)))
+            continue;
+        err = aw_tree_place(tree, node,
+                            r == AW_GRAPH_CPU ? aw_quantity_parse_cpu(text, &amount, diag)
+                                              : aw_quantity_parse_memory(text, &amount, diag),
+                            diag);
+        if (!err && amount <= 0)
+            err = aw_tree_expected(tree, node, AW_ERR_CONFIG, diag, "a limit above 0");
+        limit[r] = r == AW_GRAPH_CPU ? 1e-3 * (double)amount : (double)amount;
+    }
+    return err;
+}
+
 static enum aw_err read_service(const struct aw_tree *tree, const struct aw_node *map,
                                 struct aw_graph_app *app, struct aw_diag *diag)
 {
-    static const char *const known[] = {"name",  "class",    "operation", "cpu",
-                                        "calls", "replicas", "fixed",     NULL};
+    static const char *const known[] = {"name",     "class", "operation", "cpu", "calls",
+                                        "replicas", "fixed", "limits",    NULL};
     const struct aw_node *node;
     const char *name, *sort_name, *op, *calls;
     uint32_t sort = 0, service;
@@ -75,6 +98,9 @@ static enum aw_err read_service(const struct aw_tree *tree, const struct aw_node
         app->services[service].replicas = (uint32_t)replicas;
         app->services[service].fixed = fixed;
     }
+    if ((node = aw_node_find(map, "limits")) &&
+        (err = read_limits(tree, node, app->services[service].limit, diag)))
+        return err;
     return aw_tree_place(tree, map, aw_graph_app_op(app, service, op, cpu_ms, calls, diag), diag);
 }
 

@@ -185,12 +185,13 @@ void aw_injector_init(struct aw_injector *injector, const struct aw_graph_app *a
     *injector = (struct aw_injector){.app = app, .calibration = calibration, .campaign = campaign};
 }
 
-void aw_injector_step(struct aw_injector *injector, struct aw_graph_world *world,
-                      int64_t *ret_until_ns)
+enum aw_err aw_injector_step(struct aw_injector *injector, struct aw_graph_plant plant,
+                             int64_t *ret_until_ns)
 {
+    enum aw_err err = AW_OK;
     struct aw_graph_stress stress[AW_GRAPH_SERVICES_MAX] = {{{0}, 0, 0}};
     bool now[AW_GRAPH_SERVICES_MAX] = {false};
-    const int64_t now_ns = aw_graph_world_now(world);
+    const int64_t now_ns = plant.ops->now(plant.self);
     int64_t until = INT64_MAX;
     for (uint32_t i = 0; i < injector->campaign->count; i++) {
         const struct aw_anomaly *anomaly = &injector->campaign->anomaly[i];
@@ -215,28 +216,31 @@ void aw_injector_step(struct aw_injector *injector, struct aw_graph_world *world
                        start + intensity * (most - start), &stress[anomaly->service]);
     }
     for (uint32_t s = 0; s < injector->app->service_count; s++) {
-        if (now[s] || injector->touched[s])
-            aw_graph_world_stress(world, s, &stress[s]);
+        const enum aw_err its =
+            now[s] || injector->touched[s] ? plant.ops->stress(plant.self, s, &stress[s]) : AW_OK;
+        err = err ? err : its;
         injector->touched[s] = now[s];
     }
     *ret_until_ns = until;
+    return err;
 }
 
 void aw_injector_run(struct aw_injector *injector, struct aw_graph_world *world, int64_t until_ns)
 {
+    const struct aw_graph_plant plant = aw_graph_world_plant(world);
     int64_t next;
     do {
-        aw_injector_step(injector, world, &next);
+        (void)!aw_injector_step(injector, plant, &next); /* a world refuses nothing */
         aw_graph_world_run(world, next < until_ns ? next : until_ns);
     } while (next < until_ns);
-    aw_injector_step(injector, world, &next);
+    (void)!aw_injector_step(injector, plant, &next);
 }
 
-void aw_injector_clean(struct aw_injector *injector, struct aw_graph_world *world)
+void aw_injector_clean(struct aw_injector *injector, struct aw_graph_plant plant)
 {
     const struct aw_graph_stress none = {{0}, 0, 0};
     for (uint32_t s = 0; s < injector->app->service_count; s++)
         if (injector->touched[s])
-            aw_graph_world_stress(world, s, &none);
+            (void)!plant.ops->stress(plant.self, s, &none);
     memset(injector->touched, 0, sizeof injector->touched);
 }

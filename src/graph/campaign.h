@@ -17,7 +17,7 @@
 
 #include "base/rng.h"
 #include "base/tree.h"
-#include "graph/world.h"
+#include "graph/plant.h"
 
 enum aw_anomaly_kind {
     AW_ANOMALY_WORKLOAD,
@@ -101,13 +101,14 @@ struct aw_injector {
 };
 void aw_injector_init(struct aw_injector *injector, const struct aw_graph_app *app,
                       const struct aw_calibration *calibration, const struct aw_campaign *campaign);
-/* Sets what is due now, ends what is over. `ret_until_ns`: when to come back. */
-void aw_injector_step(struct aw_injector *injector, struct aw_graph_world *world,
-                      int64_t *ret_until_ns);
+/* Sets what is due now, ends what is over. `ret_until_ns`: when to come back. What the plant
+ * refuses is the error; the rest is done all the same. */
+AW_NODISCARD enum aw_err aw_injector_step(struct aw_injector *injector, struct aw_graph_plant plant,
+                                          int64_t *ret_until_ns);
 /* Runs the world until then, with everything that begins and ends meanwhile. */
 void aw_injector_run(struct aw_injector *injector, struct aw_graph_world *world, int64_t until_ns);
 /* Intensity of one at a moment; 0: not under way. */
 double aw_anomaly_now(const struct aw_anomaly *anomaly, int64_t now_ns);
-void aw_injector_clean(struct aw_injector *injector, struct aw_graph_world *world);
+void aw_injector_clean(struct aw_injector *injector, struct aw_graph_plant plant);
 
 #endif

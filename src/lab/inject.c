@@ -109,7 +109,7 @@ static enum aw_err live(const struct aw_call *run, struct injection *at, FILE *s
             err = AW_ERR_IO;
         aw_spans_reset(spans);
     }
-    aw_injector_clean(&injector, world);
+    aw_injector_clean(&injector, aw_graph_world_plant(world));
     aw_graph_world_free(world);
     return err ? aw_fail(diag, err, "spans cannot be written") : AW_OK;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -15,9 +16,11 @@
 #include "base/net.h"
 #include "base/quantity.h"
 #include "base/text.h"
+#include "service/member.h"
 #include "service/objects.h"
 #include "service/pages.h"
 #include "service/service.h"
+#include "service/stress.h"
 #include "workload/apps.h"
 
 #define BACKLOG         4096
@@ -27,11 +30,14 @@
 #define MEASURE_US      30000
 #define DRAIN_US        30000000 /* as long as Kubernetes waits after SIGTERM */
 #define OBJECT_CONNECTS 1024u
-#define FILES_SPARE     1600u /* beside the connections: objects, workers' sockets, files */
+#define CALL_TIMEOUT_US 10000000 /* of a call from one service of a graph to another */
+#define FILES_SPARE     1600u    /* beside the connections: objects, workers' sockets, files */
 
 static const char usage[] =
     "usage: aware-workload [OPTION]... --app APP\n"
+    "       aware-workload [OPTION]... --graph FILE --service NAME --peers FILE\n"
     "       aware-workload object-server [--listen ADDR:PORT]\n"
+    "       aware-workload stress --kind KIND --amount X --for DURATION [--at A:P]\n"
     "\n"
     "Serves an application over HTTP and really does its work: GET or POST / is one\n"
     "request through all its segments; /healthz, /readyz and /metrics are as usual.\n"
@@ -60,6 +66,21 @@ static const char usage[] =
     "  --seed N               of everything drawn (1)\n"
     "  --linger DURATION      go on serving after SIGTERM, not ready (0s)\n"
     "  --drain DURATION       then wait for what is in flight (30s)\n"
+    "\n"
+    "One service of a graph (kind ServiceGraph), which calls the others:\n"
+    "  --graph FILE           the graph, or the name of a built-in one\n"
+    "  --service NAME         which of its services this is\n"
+    "  --peers FILE           lines of 'SERVICE PORT': where on 127.0.0.1 the others are\n"
+    "  --traces ADDR:PORT     a receiver of OTLP over HTTP (none)\n"
+    "\n"
+    "A stressor, which ends by itself when its time is over:\n"
+    "  --kind KIND            cpu (cores), disk, network, memory (bytes/s), llc (bytes)\n"
+    "                         or visits (requests/s)\n"
+    "  --amount X             so much of it\n"
+    "  --for DURATION         at most an hour\n"
+    "  --at ADDR:PORT         network, visits: the server that is asked, on loopback\n"
+    "  --path PATH            visits: what is asked for (/?alone=1)\n"
+    "\n"
     "  --help\n";
 
 enum code {
@@ -83,6 +104,15 @@ enum code {
     OPT_SEED,
     OPT_LINGER,
     OPT_DRAIN,
+    OPT_GRAPH,
+    OPT_SERVICE,
+    OPT_PEERS,
+    OPT_TRACES,
+    OPT_KIND,
+    OPT_AMOUNT,
+    OPT_FOR,
+    OPT_AT,
+    OPT_PATH,
     OPT_HELP,
 };
 
@@ -107,6 +137,15 @@ static const struct option options[] = {
     {"seed", required_argument, NULL, OPT_SEED},
     {"linger", required_argument, NULL, OPT_LINGER},
     {"drain", required_argument, NULL, OPT_DRAIN},
+    {"graph", required_argument, NULL, OPT_GRAPH},
+    {"service", required_argument, NULL, OPT_SERVICE},
+    {"peers", required_argument, NULL, OPT_PEERS},
+    {"traces", required_argument, NULL, OPT_TRACES},
+    {"kind", required_argument, NULL, OPT_KIND},
+    {"amount", required_argument, NULL, OPT_AMOUNT},
+    {"for", required_argument, NULL, OPT_FOR},
+    {"at", required_argument, NULL, OPT_AT},
+    {"path", required_argument, NULL, OPT_PATH},
     {"help", no_argument, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -115,7 +154,11 @@ struct asked {
     struct aw_service_config service;
     const char *app, *listen;
     const char *socket; /* NULL: none was asked for */
-    bool help, object_server;
+    const char *graph, *service_name, *peers;
+    struct sockaddr_in traces;
+    struct aw_stress_config stress;
+    const char *stress_kind;
+    bool help, object_server, stresses;
 };
 
 /* ---- options ---- */
@@ -192,6 +235,18 @@ static enum aw_err families(const char *list, uint32_t *ret, struct aw_diag *dia
     return AW_OK;
 }
 
+/* Spans and stress stay on this machine. */
+static enum aw_err loopback(const char *text, struct sockaddr_in *ret, struct aw_diag *diag)
+{
+    struct sockaddr_in address;
+    const enum aw_err err = aw_net_parse(text, &address, diag);
+    if (!err && !aw_net_is_loopback(&address))
+        return aw_fail(diag, AW_ERR_USAGE, "expected an address of this machine's loopback");
+    if (!err)
+        *ret = address;
+    return err;
+}
+
 static enum aw_err option_read(struct asked *asked, int code, const char *text,
                                struct aw_diag *diag)
 {
@@ -245,6 +300,29 @@ static enum aw_err option_read(struct asked *asked, int code, const char *text,
         return duration(text, &service->linger_us, diag);
     case OPT_DRAIN:
         return duration(text, &service->drain_us, diag);
+    case OPT_GRAPH:
+        asked->graph = text;
+        return AW_OK;
+    case OPT_SERVICE:
+        asked->service_name = text;
+        return AW_OK;
+    case OPT_PEERS:
+        asked->peers = text;
+        return AW_OK;
+    case OPT_TRACES:
+        return loopback(text, &asked->traces, diag);
+    case OPT_KIND:
+        asked->stress_kind = text;
+        return AW_OK;
+    case OPT_AMOUNT:
+        return real(text, 1e-3, 1e12, &asked->stress.amount, diag);
+    case OPT_FOR:
+        return duration(text, &asked->stress.for_us, diag);
+    case OPT_AT:
+        return loopback(text, &asked->stress.server, diag);
+    case OPT_PATH:
+        asked->stress.path = text;
+        return AW_OK;
     case OPT_HELP:
         asked->help = true;
         return AW_OK;
@@ -269,8 +347,10 @@ static enum aw_err options_read(int argc, char **argv, struct asked *asked, stru
                                         .answer_bytes = -1,
                                         .drain_us = DRAIN_US,
                                         .alloc = &aw_pages_alloc}};
-    if (argc > 1 && !strcmp(argv[1], "object-server")) {
-        asked->object_server = true;
+    asked->stress.path = "/?alone=1";
+    if (argc > 1 && (!strcmp(argv[1], "object-server") || !strcmp(argv[1], "stress"))) {
+        asked->object_server = !strcmp(argv[1], "object-server");
+        asked->stresses = !asked->object_server;
         argc--;
         argv++;
     }
@@ -290,7 +370,11 @@ static enum aw_err options_read(int argc, char **argv, struct asked *asked, stru
         return aw_fail(diag, AW_ERR_USAGE, "%s: see aware-workload --help", argv[optind]);
     if (asked->object_server && asked->socket)
         return aw_fail(diag, AW_ERR_USAGE, "--socket: objects are served over TCP alone");
-    if (!asked->help && !asked->object_server && !asked->app)
+    if (asked->help || asked->object_server || asked->stresses)
+        return AW_OK;
+    if (asked->graph && (asked->app || !asked->service_name || !asked->peers))
+        return aw_fail(diag, AW_ERR_USAGE, "--graph needs --service and --peers, and no --app");
+    if (!asked->graph && !asked->app)
         return aw_fail(diag, AW_ERR_USAGE, "--app is missing; see aware-workload --help");
     return AW_OK;
 }
@@ -454,6 +538,72 @@ static enum aw_err serve_app(struct aw_service_config *service, int listen_fd, i
     return err;
 }
 
+/* ---- a service of a graph, and a stressor ---- */
+
+static enum aw_err graph_find(const char *text, struct aw_graph_app *ret, struct aw_diag *diag)
+{
+    for (uint32_t i = 0; aw_graph_builtin_names[i]; i++)
+        if (!strcmp(aw_graph_builtin_names[i], text))
+            return aw_graph_builtin(text, ret, diag);
+    return aw_graph_app_read(text, ret, diag);
+}
+
+static enum aw_err serve_member(const struct asked *asked, int listen_fd, int signal_fd,
+                                struct aw_diag *diag)
+{
+    static struct aw_graph_app app; /* large, and there is one */
+    const struct aw_service_config *service = &asked->service;
+    uint64_t seed = 0;
+    enum aw_err err = graph_find(asked->graph, &app, diag);
+    if (err)
+        return err;
+    const uint32_t index = aw_graph_service_find(&app, asked->service_name);
+    if (index == AW_GRAPH_NONE)
+        return aw_fail(diag, AW_ERR_USAGE, "--service: %s has no such service: %.64s", app.name,
+                       asked->service_name);
+    if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
+        return aw_fail(diag, AW_ERR_IO, "no random number for the ids of spans");
+    const uint32_t threads =
+        service->runner.worker_count ? service->runner.worker_count : app.services[index].threads;
+    const struct aw_member_config config = {.visits = {.app = &app,
+                                                       .service = index,
+                                                       .peers = asked->peers,
+                                                       .temp_dir = service->runner.temp_dir,
+                                                       .traces = asked->traces,
+                                                       .helpers = threads,
+                                                       .call_timeout_us = CALL_TIMEOUT_US,
+                                                       .seed = seed},
+                                            .listen_fd = listen_fd,
+                                            .unix_fd = service->unix_fd,
+                                            .signal_fd = signal_fd,
+                                            .connections_max = service->connections_max,
+                                            .threads = threads,
+                                            .drain_us = service->drain_us,
+                                            .log = service->log,
+                                            .alloc = service->alloc};
+    return aw_member_run(&config, diag);
+}
+
+static enum aw_err stress(struct asked *asked, struct aw_diag *diag)
+{
+    struct aw_stress_config *config = &asked->stress;
+    uint32_t kind = 0;
+    while (aw_stress_kind_names[kind] &&
+           (!asked->stress_kind || strcmp(aw_stress_kind_names[kind], asked->stress_kind) != 0))
+        kind++;
+    if (!aw_stress_kind_names[kind] || !(config->amount > 0))
+        return aw_fail(diag, AW_ERR_USAGE,
+                       "stress needs --kind, one of those of --help, and "
+                       "--amount");
+    config->kind = (enum aw_stress_kind)kind;
+    config->temp_dir = asked->service.runner.temp_dir;
+    if (config->for_us <= 0 || config->for_us > AW_STRESS_MOST_US)
+        return aw_fail(diag, AW_ERR_USAGE, "--for: expected up to an hour");
+    if ((kind == AW_STRESS_NETWORK || kind == AW_STRESS_VISITS) && !config->server.sin_port)
+        return aw_fail(diag, AW_ERR_USAGE, "--at is missing: whom to ask");
+    return aw_stress_run(config, diag);
+}
+
 int main(int argc, char **argv)
 {
     struct asked asked;
@@ -469,7 +619,13 @@ int main(int argc, char **argv)
     }
     aw_log_init(&log, STDERR_FILENO, AW_LOG_INFO, AW_LOG_TEXT, NULL);
     asked.service.log = &log;
-    if (!err && !asked.object_server)
+    if (asked.stresses) {
+        err = err ? err : stress(&asked, &diag);
+        if (err)
+            fprintf(stderr, "aware-workload: %s\n", aw_diag_format(&diag, err, line, sizeof line));
+        return aw_err_exit_code(err);
+    }
+    if (!err && !asked.object_server && !asked.graph)
         err = app_find(asked.app, &asked.service.runner.app, &diag);
     if (!err && (signal_fd = signals_take()) < 0)
         err = aw_fail(&diag, AW_ERR_UNAVAILABLE, "signals: %s", strerror(errno));
@@ -481,6 +637,7 @@ int main(int argc, char **argv)
         err = listener_open(asked.listen, &listen_fd, &diag);
     if (!err)
         err = asked.object_server ? serve_objects(listen_fd, signal_fd, &diag)
+              : asked.graph       ? serve_member(&asked, listen_fd, signal_fd, &diag)
                                   : serve_app(&asked.service, listen_fd, signal_fd, &diag);
     if (socket_path)
         (void)unlink(socket_path);

@@ -91,6 +91,8 @@ enum aw_err aw_collector_take(struct aw_collector *collector, const char *bytes,
     if (!err) {
         for (uint32_t i = 0; i < collector->spans.count; i++)
             (void)aw_assembly_push(collector->assembly, &collector->spans.at[i], now_us);
+        if (collector->config.seen)
+            collector->config.seen(collector->config.ctx, &collector->spans, now_us);
         collector->counts.refused += collector->spans.refused;
         *ret_rejected = collector->spans.refused + collector->spans.dropped;
     }

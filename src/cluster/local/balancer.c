@@ -155,6 +155,8 @@ static void reuse(struct aw__balancer *b)
 
 static void tick(struct aw__balancer *b)
 {
+    for (int way = 0; way < AW__METER_WAYS; way++)
+        b->config.network_bytes_per_s[way] = b->network[way];
     for (uint32_t slot = 0; slot < b->config.slots; slot++)
         aw__backend_tick(b, slot);
     for (struct aw__visitor *c = b->clients, *next; c; c = next) {
@@ -293,6 +295,8 @@ enum aw_err aw__balancer_new(const struct aw__balancer_config *config, const str
     if (!b)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a balancer");
     b->config = *config;
+    for (int way = 0; way < AW__METER_WAYS; way++)
+        b->network[way] = config->network_bytes_per_s[way];
     b->alloc = alloc;
     b->listen = (struct aw__handle){.kind = AW__HANDLE_LISTEN, .fd = -1};
     b->wake.fd = b->epoll = -1;
@@ -376,6 +380,11 @@ void aw__balancer_set(struct aw__balancer *b, uint32_t slot, enum aw__backend_mo
     pthread_mutex_unlock(&b->lock);
     atomic_fetch_add(&b->orders, 1);
     wake(b);
+}
+
+void aw__balancer_network(struct aw__balancer *b, enum aw__meter_way way, int64_t bytes_per_s)
+{
+    b->network[way] = bytes_per_s;
 }
 
 void aw__balancer_view(const struct aw__balancer *b, uint32_t slot, struct aw__backend_view *ret)

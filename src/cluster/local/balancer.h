@@ -91,6 +91,9 @@ uint16_t aw__balancer_port(const struct aw__balancer *balancer);
  * answered by then is lost. */
 void aw__balancer_set(struct aw__balancer *balancer, uint32_t slot, enum aw__backend_mode mode,
                       uint16_t port, const char *path);
+/* Another limit for every replica from now on; 0: none. */
+void aw__balancer_network(struct aw__balancer *balancer, enum aw__meter_way way,
+                          int64_t bytes_per_s);
 void aw__balancer_view(const struct aw__balancer *balancer, uint32_t slot,
                        struct aw__backend_view *ret);
 void aw__balancer_counts(const struct aw__balancer *balancer, struct aw__balancer_counts *ret);

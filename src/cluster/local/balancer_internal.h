@@ -191,6 +191,7 @@ struct aw__balancer {
     pthread_mutex_t lock;    /* of `order` */
     struct aw__order *order; /* [slots] */
     _Atomic bool stop, shut;
+    _Atomic int64_t network[AW__METER_WAYS]; /* bytes/s that are wanted; the next tick has them */
     _Atomic uint64_t orders;
     uint64_t orders_seen;
 

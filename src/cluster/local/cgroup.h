@@ -107,6 +107,11 @@ AW_NODISCARD enum aw_err aw__cgroup_limit_io(const struct aw__cgroup_tree *tree,
                                              const char *device, int64_t read_bytes_per_s,
                                              int64_t write_bytes_per_s, struct aw_diag *diag);
 
+/* What is set now; -1: no limit, or not to be had. */
+int64_t aw__cgroup_cpu_limit(const struct aw__cgroup_tree *tree, const char *name); /* millicores */
+int64_t aw__cgroup_io_limit(const struct aw__cgroup_tree *tree, const char *name,
+                            const char *device); /* bytes/s of writing */
+
 /* Counters since the group was made; -1: not to be had. */
 struct aw__cgroup_usage {
     int64_t cpu_us;

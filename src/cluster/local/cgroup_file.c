@@ -217,6 +217,43 @@ static bool get(const struct aw__cgroup_tree *tree, enum aw__cgroup_role role, c
                0;
 }
 
+int64_t aw__cgroup_cpu_limit(const struct aw__cgroup_tree *tree, const char *name)
+{
+    char text[AW__CGROUP_TEXT_MAX];
+    int64_t quota = -1, period = -1;
+    if (tree->version == 2) {
+        if (!get(tree, AW__CGROUP_CPU, name, "cpu.max", text) ||
+            sscanf(text, "%" SCNd64 " %" SCNd64, &quota, &period) != 2)
+            return -1;
+    } else {
+        if (get(tree, AW__CGROUP_CPU, name, "cpu.cfs_quota_us", text))
+            quota = number(text);
+        if (get(tree, AW__CGROUP_CPU, name, "cpu.cfs_period_us", text))
+            period = number(text);
+    }
+    return quota > 0 && period > 0 ? 1000 * quota / period : -1;
+}
+
+int64_t aw__cgroup_io_limit(const struct aw__cgroup_tree *tree, const char *name,
+                            const char *device)
+{
+    char text[AW__CGROUP_TEXT_MAX];
+    const bool second = tree->version == 2;
+    const size_t len = strlen(device);
+    int64_t bytes = -1;
+    if (!get(tree, AW__CGROUP_IO, name, second ? "io.max" : "blkio.throttle.write_bps_device",
+             text))
+        return -1;
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, device, len) != 0 || line[len] != ' ')
+            continue;
+        const char *at = second ? strstr(line, "wbps=") : line + len;
+        return at && sscanf(at + (second ? 5 : 0), "%" SCNd64, &bytes) == 1 ? bytes : -1;
+    }
+    return -1;
+}
+
 int64_t aw__cgroup_oom_kills(const struct aw__cgroup_tree *tree, const char *name)
 {
     char text[AW__CGROUP_TEXT_MAX];

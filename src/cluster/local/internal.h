@@ -35,7 +35,7 @@ struct aw__replica {
     uint16_t port;
     bool ready, was_ready;
     int64_t until_us, started_us, ready_change_us;
-    int64_t cpu_millicores, memory_bytes; /* as they are set */
+    int64_t cpu_millicores, memory_bytes, disk_bytes_per_s; /* as they are set */
     uint32_t restart_count, oom_kill_count;
     uint32_t oom_kills_before; /* this life: a kill may be counted before its end is seen */
     double backoff_s;          /* before the next restart; 0: none yet */
@@ -58,7 +58,7 @@ struct aw__local_workload {
     uint32_t arg_count;
     uint32_t uid, gid; /* 0: as we are */
     uint32_t wanted, replicas_max;
-    int64_t cpu_millicores, memory_bytes; /* wanted */
+    int64_t cpu_millicores, memory_bytes, disk_bytes_per_s; /* wanted; disk 0: as settings say */
     uint32_t slots;
     struct aw__replica *replica; /* [slots], as the balancer numbers them */
     struct aw__balancer *balancer;

@@ -290,6 +290,8 @@ static enum aw_err check(const struct aw_local *local, const struct aw_local_wor
     if (workload->cpu_millicores > local->capacity_millicores ||
         workload->memory_bytes > local->capacity_bytes)
         return aw_fail(diag, AW_ERR_RANGE, "the machine is not large enough for one replica");
+    if (workload->disk_bytes_per_s && !local->settings.io_device[0])
+        return aw_fail(diag, AW_ERR_UNSUPPORTED, "no disk is named whose use could be limited");
     if (strlen(workload->health_path) >= AW__BALANCER_PATH_MAX)
         return aw_fail(diag, AW_ERR_LIMIT, "the path of a health check has at most %u bytes",
                        AW__BALANCER_PATH_MAX - 1);
@@ -321,6 +323,8 @@ static enum aw_err balancer_make(const struct aw_local *local,
         .network_bytes_per_s = {bytes_per_s(settings->network_in_mib_per_s),
                                 bytes_per_s(settings->network_out_mib_per_s)},
     };
+    for (int way = 0; way < AW__METER_WAYS && workload->network_bytes_per_s; way++)
+        config.network_bytes_per_s[way] = workload->network_bytes_per_s;
     snprintf(config.health_path, sizeof config.health_path, "%s", workload->health_path);
     return aw__balancer_new(&config, local->alloc, &made->balancer, diag);
 }
@@ -344,6 +348,7 @@ enum aw_err aw_local_add(struct aw_local *local, const struct aw_local_workload 
     made->replicas_max = workload->replicas_max;
     made->cpu_millicores = workload->cpu_millicores;
     made->memory_bytes = workload->memory_bytes;
+    made->disk_bytes_per_s = workload->disk_bytes_per_s;
     made->slots = 2 * workload->replicas_max + 8; /* those that still drain are there as well */
     for (; workload->command[made->arg_count]; made->arg_count++)
         snprintf(made->args[made->arg_count], AW_LOCAL_ARG_MAX, "%s",

@@ -154,17 +154,25 @@ static void argument(const char *from, uint16_t port, char to[AW_LOCAL_ARG_MAX])
         snprintf(to, AW_LOCAL_ARG_MAX, "%s", from);
 }
 
-static enum aw_err limits_set(struct aw_local *local, struct aw__replica *r, struct aw_diag *diag)
+static enum aw_err disk_set(const struct aw_local *local, const struct aw__replica *r,
+                            struct aw_diag *diag)
 {
     const struct aw_local_settings *settings = &local->settings;
+    int64_t read = (int64_t)(settings->io_read_mib_per_s * AW_MIB_REAL);
+    int64_t write = (int64_t)(settings->io_write_mib_per_s * AW_MIB_REAL);
+    if (r->disk_bytes_per_s)
+        read = write = r->disk_bytes_per_s;
+    return settings->io_device[0]
+               ? aw__cgroup_limit_io(&local->tree, r->group, settings->io_device, read, write, diag)
+               : AW_OK;
+}
+
+static enum aw_err limits_set(struct aw_local *local, struct aw__replica *r, struct aw_diag *diag)
+{
     enum aw_err err = aw__cgroup_limit_cpu(&local->tree, r->group, r->cpu_millicores, diag);
     err = err ? err : aw__cgroup_weigh(&local->tree, r->group, r->cpu_millicores, diag);
     err = err ? err : aw__cgroup_limit_memory(&local->tree, r->group, r->memory_bytes, diag);
-    if (!err && settings->io_device[0])
-        err = aw__cgroup_limit_io(&local->tree, r->group, settings->io_device,
-                                  (int64_t)(settings->io_read_mib_per_s * AW_MIB_REAL),
-                                  (int64_t)(settings->io_write_mib_per_s * AW_MIB_REAL), diag);
-    return err;
+    return err ? err : disk_set(local, r, diag);
 }
 
 /* A group has all of its limits, or is not there: nobody ever runs in one without. */
@@ -176,6 +184,7 @@ static enum aw_err group_make(struct aw_local *local, struct aw__local_workload 
         return err;
     r->cpu_millicores = workload->cpu_millicores;
     r->memory_bytes = workload->memory_bytes;
+    r->disk_bytes_per_s = workload->disk_bytes_per_s;
     r->oom_seen = 0;
     r->usage = (struct aw__cgroup_usage){0};
     r->usage_us = aw__local_now_us(local);
@@ -367,6 +376,12 @@ static void resize(struct aw_local *local, struct aw__local_workload *workload,
         if (!(err = aw__cgroup_limit_memory(&local->tree, r->group, memory, &diag)))
             r->memory_bytes = memory;
     }
+    if (!err && workload->disk_bytes_per_s != r->disk_bytes_per_s) {
+        const int64_t before = r->disk_bytes_per_s;
+        r->disk_bytes_per_s = workload->disk_bytes_per_s;
+        if ((err = disk_set(local, r, &diag)))
+            r->disk_bytes_per_s = before;
+    }
     if (err)
         snprintf(workload->trouble, sizeof workload->trouble, "%s", diag.text);
 }
@@ -414,7 +429,8 @@ static void look(struct aw_local *local, struct aw__local_workload *workload, st
     }
     if (r->has_group && stays(r) &&
         (r->cpu_millicores != workload->cpu_millicores ||
-         r->memory_bytes != workload->memory_bytes))
+         r->memory_bytes != workload->memory_bytes ||
+         r->disk_bytes_per_s != workload->disk_bytes_per_s))
         resize(local, workload, r);
 }
 
