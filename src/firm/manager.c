@@ -18,7 +18,10 @@
 #define TRIM_WORTH   0.93          /* below which of the limit a trim is worth an order */
 #define THROTTLED    1.2           /* over its limit counts as used where single periods ran dry */
 #define DELAY_US     200.0 /* of a round trip beyond the usual: spans alone replace nobody */
-#define SURE_STEPS   3u    /* missed steps after which the likeliest is tried without being sure */
+#define WITNESS_NS   (3 * SECOND / 2) /* since the last gift: what was given has to show first */
+#define WITNESS_RISE 0.4              /* of use and waiting: a burst is no witness */
+#define WITNESS_DRY  0.5              /* share of periods that it is throttled in */
+#define SURE_STEPS   3u /* missed steps after which the likeliest is tried without being sure */
 
 const char *const aw_firm_kind_names[] = {"none", "firm-rule", "firm-agent", "hpa",
                                           "aimd", "captain",   NULL};
@@ -240,6 +243,26 @@ static void trim(struct aw_firm_manager *manager, struct aw_firm_desk *desk,
         care->given_ns = now; /* and then see */
 }
 
+/* Traces may point beside it: who is throttled stretches the calls that it makes, and sends its
+ * spans late. Where nobody whom they are sure of lacks anything, the likeliest of those is given to
+ * who has newly come to the limit of its CPU. */
+static enum aw_err give_witnessed(struct aw_firm_manager *manager, struct aw_firm_desk *desk,
+                                  const struct aw_firm_sight *sight)
+{
+    const int64_t now = aw__firm_now(desk);
+    for (uint32_t s = 0; s < manager->app->service_count; s++)
+        if (manager->care[s].given_ns && now < manager->care[s].given_ns + WITNESS_NS)
+            return AW_OK;
+    for (uint32_t i = 0; i < sight->suspect_count; i++) {
+        const struct aw_firm_suspect *suspect = &sight->suspect[i];
+        if (suspect->lacks == AW_GRAPH_CPU && suspect->rise[AW_GRAPH_CPU] > WITNESS_RISE &&
+            sight->readings[suspect->service].use[AW_GRAPH_CPU] >= AW_FIRM_SHORT &&
+            sight->readings[suspect->service].throttled > WITNESS_DRY)
+            return give(manager, desk, sight, suspect);
+    }
+    return AW_OK;
+}
+
 static enum aw_err firm_step(struct aw_firm_manager *manager, struct aw_firm_desk *desk,
                              const struct aw_firm_sight *sight)
 {
@@ -254,6 +277,8 @@ static enum aw_err firm_step(struct aw_firm_manager *manager, struct aw_firm_des
         err = give(manager, desk, sight, suspect);
         given++;
     }
+    if (!err && sight->missed)
+        err = give_witnessed(manager, desk, sight);
     for (uint32_t s = 0; s < manager->app->service_count; s++) {
         struct aw__firm_care *care = &manager->care[s];
         const struct aw_graph_reading *reading = &sight->readings[s];

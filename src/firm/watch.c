@@ -32,7 +32,7 @@ struct aw_firm_watch {
     struct aw_analysis analysis;
     struct aw_window now, quiet;
     struct aw_span_profile base;
-    bool has_base, paper, frozen;
+    bool has_base, paper, frozen, was_missed;
     uint64_t learned;
     struct usual usual[AW_GRAPH_SERVICES_MAX];
     struct aw_localization found;
@@ -134,7 +134,15 @@ static void judge(struct aw_firm_watch *watch, const struct aw_graph_done *done,
     double worst = 0;
     sight->requests = count;
     sight->maintenance = aw_firm_maintenance(watch->app, done, count, &sight->missed_share);
-    sight->missed = sight->missed_share > AW_FIRM_MISSED;
+    /* where a service stands still, nothing ends: that is no sign of health */
+    if (count >= AW_FIRM_JUDGED || (count && sight->missed_share > AW_FIRM_MISSED))
+        watch->was_missed = sight->missed_share > AW_FIRM_MISSED;
+    double visits = 0;
+    for (uint32_t i = 0; i < watch->app->service_count; i++)
+        visits += watch->readings[i].visits_per_s;
+    if (!count && visits == 0)
+        watch->was_missed = false; /* nobody asks */
+    sight->missed = watch->was_missed;
     for (uint32_t t = 0; t < watch->app->type_count; t++) {
         uint32_t n = 0;
         for (uint32_t i = 0; i < count && n < RATIOS_MAX; i++)

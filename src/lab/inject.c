@@ -1,33 +1,23 @@
-/* inject.c - the verb `inject`: a campaign of anomalies on a simulated application. */
+/* inject.c - the verb `inject`: a campaign of anomalies on a simulated application, or on real
+ * processes of this machine. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "cluster/local.h"
 #include "frame/json.h"
 #include "frame/layout.h"
 #include "frame/verbs.h"
 #include "graph/campaign.h"
+#include "lab/inject.h"
 #include "trace/write.h"
 
 #define CALIBRATION_SEED 77u
 #define STEP_NS          AW_GRAPH_S_NS
 
-/* Requests by when they arrived, a second each. */
-struct second {
-    uint32_t requests, missed;
-};
-
-struct injection {
-    struct aw_graph_app app;
-    struct aw_campaign campaign;
-    struct aw_calibration calibration;
-    struct second *seconds;
-    uint32_t second_count;
-    uint32_t requests, missed;
-};
-
-static void count(struct injection *at, const struct aw_graph_done *done, uint32_t number)
+static void count(struct aw__injection *at, const struct aw_graph_done *done, uint32_t number)
 {
     for (uint32_t i = 0; i < number; i++) {
         const int64_t second = done[i].arrival_ns / AW_GRAPH_S_NS;
@@ -43,7 +33,7 @@ static void count(struct injection *at, const struct aw_graph_done *done, uint32
 }
 
 /* NAN: nobody came. */
-static double missed_between(const struct injection *at, int64_t from_ns, int64_t until_ns)
+static double missed_between(const struct aw__injection *at, int64_t from_ns, int64_t until_ns)
 {
     uint32_t requests = 0, missed = 0;
     for (int64_t s = from_ns / AW_GRAPH_S_NS; s < until_ns / AW_GRAPH_S_NS; s++) {
@@ -55,13 +45,17 @@ static double missed_between(const struct injection *at, int64_t from_ns, int64_
     return requests ? (double)missed / requests : (double)NAN;
 }
 
-static enum aw_err prepare(const struct aw_call *run, struct injection *at, struct aw_diag *diag)
+static enum aw_err prepare(const struct aw_call *run, struct aw__injection *at,
+                           struct aw_diag *diag)
 {
     const char *path = aw_args_text(run->args, "file");
     const char *graph = aw_args_text(run->args, "graph");
     enum aw_err err = graph ? aw_graph_app_read(graph, &at->app, diag) : AW_OK;
     err = err ? err : aw_campaign_read(path, &at->campaign, &at->app, diag);
-    if (err)
+    at->second_count = (uint32_t)(at->campaign.duration_ns / AW_GRAPH_S_NS) + 1;
+    if (!err && !(at->seconds = aw_alloc_new(NULL, at->second_count, sizeof *at->seconds)))
+        err = aw_fail(diag, AW_ERR_NOMEM, "out of memory");
+    if (err || at->real) /* real ones are calibrated once they run */
         return err;
     if (at->campaign.rate > 0) /* anything may be drawn */
         err = aw_calibrate_graph(&at->app, CALIBRATION_SEED, NULL, &at->calibration);
@@ -80,12 +74,10 @@ static enum aw_err prepare(const struct aw_call *run, struct injection *at, stru
                               at->app.services[anomaly->service].name);
     }
     aw_campaign_draw(&at->campaign, &at->app, &at->calibration);
-    at->second_count = (uint32_t)(at->campaign.duration_ns / AW_GRAPH_S_NS) + 1;
-    at->seconds = aw_alloc_new(NULL, at->second_count, sizeof *at->seconds);
-    return at->seconds ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "out of memory");
+    return AW_OK;
 }
 
-static enum aw_err live(const struct aw_call *run, struct injection *at, FILE *spans_out,
+static enum aw_err live(const struct aw_call *run, struct aw__injection *at, FILE *spans_out,
                         struct aw_diag *diag)
 {
     struct aw_graph_world *world = NULL;
@@ -114,7 +106,7 @@ static enum aw_err live(const struct aw_call *run, struct injection *at, FILE *s
     return err ? aw_fail(diag, err, "spans cannot be written") : AW_OK;
 }
 
-static json_t *log_json(const struct injection *at)
+static json_t *log_json(const struct aw__injection *at)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < at->campaign.count; i++) {
@@ -140,7 +132,7 @@ static json_t *log_json(const struct injection *at)
                      "missed", (json_int_t)at->missed, "anomalies", list);
 }
 
-static enum aw_err log_print(const struct aw_call *run, const struct injection *at,
+static enum aw_err log_print(const struct aw_call *run, const struct aw__injection *at,
                              struct aw_diag *diag)
 {
     static const char *const heads[] = {">BEGIN",  ">END",       "TARGET",  "KIND",
@@ -173,20 +165,46 @@ static enum aw_err file_close(FILE *file, const char *path, enum aw_err err, str
     return err;
 }
 
+/* What dead runs have left: groups, with stressors in them, and directories. */
+static enum aw_err clean(const struct aw_call *run, struct aw_diag *diag)
+{
+    struct aw_local_cleaned cleaned = {0};
+    const enum aw_err err = aw_local_clean(NULL, &cleaned, diag);
+    if (err)
+        return err;
+    if (run->json)
+        return aw_json_print(json_pack("{s:I, s:I}", "cleared", (json_int_t)cleaned.cleared,
+                                       "alive", (json_int_t)cleaned.alive),
+                             diag);
+    printf("%u dead run%s cleared; %u alive, untouched: stressors end with the run that has begun "
+           "them\n",
+           cleaned.cleared, cleaned.cleared == 1 ? "" : "s", cleaned.alive);
+    return AW_OK;
+}
+
 static enum aw_err inject_run(const struct aw_call *run, struct aw_diag *diag)
 {
+    enum aw_err err = AW_OK;
     const char *spans = aw_args_text(run->args, "spans"), *log = aw_args_text(run->args, "events");
-    struct injection *at = aw_alloc_new(NULL, 1, sizeof *at);
+    if (run->args->positional[0])
+        return clean(run, diag);
+    if (!aw_args_text(run->args, "file"))
+        return aw_fail(diag, AW_ERR_USAGE, "--file is missing: the campaign");
+    struct aw__injection *at = aw_alloc_new(NULL, 1, sizeof *at);
     FILE *spans_out = NULL, *log_out = NULL;
     if (!at)
         return aw_fail(diag, AW_ERR_NOMEM, "out of memory");
-    enum aw_err err = prepare(run, at, diag);
+    at->real = !strcmp(aw_args_text(run->args, "cluster"), "local");
+    if (!at->real && aw_args_given(run->args, "calibration"))
+        err = aw_fail(diag, AW_ERR_USAGE, "--calibration: of real processes; add --cluster local");
+    err = err ? err : prepare(run, at, diag);
     if (!err && spans && !(spans_out = fopen(spans, "we")))
         err = aw_fail_at(diag, AW_ERR_IO, spans, 0, 0, NULL, "cannot be written");
     if (!err && log && !(log_out = fopen(log, "we")))
         err = aw_fail_at(diag, AW_ERR_IO, log, 0, 0, NULL, "cannot be written");
     if (!err)
-        err = live(run, at, spans_out, diag);
+        err =
+            at->real ? aw__inject_local(run, at, spans_out, diag) : live(run, at, spans_out, diag);
     if (!err && log_out) {
         json_t *document = log_json(at);
         if (json_dumpf(document, log_out, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) != 0)
@@ -202,9 +220,26 @@ static enum aw_err inject_run(const struct aw_call *run, struct aw_diag *diag)
     return err;
 }
 
+static const char *const what_names[] = {"clean", NULL};
+static const struct aw_positional inject_positionals[] = {
+    {.name = "clean",
+     .kind = AW_ARG_CHOICE,
+     .choices = what_names,
+     .help = "instead: end what a killed run has left in control groups",
+     .optional = true},
+    {.name = NULL},
+};
+static const char *const clusters[] = {"sim", "local", NULL};
 static const struct aw_option inject_options[] = {
-    AW_OPTION(FILE, "file", 'f', "FILE", NULL, "the campaign: a file of YAML (AnomalyCampaign)",
-              .required = true),
+    AW_OPTION(FILE, "file", 'f', "FILE", NULL, "the campaign: a file of YAML (AnomalyCampaign)"),
+    AW_OPTION(CHOICE, "cluster", 'c', "NAME", "sim",
+              "where the application runs: sim, simulated; local, as processes of this machine, "
+              "started for it, without anybody who mends anything",
+              .choices = clusters),
+    AW_OPTION(
+        FILE, "calibration", 0, "FILE", NULL,
+        "with --cluster local: how strong anomalies have to be, read from here, and kept here "
+        "once it was found by trying"),
     AW_OPTION(FILE, "graph", 'g', "FILE", NULL,
               "an application of your own: a file of YAML (ServiceGraph); without it, the one that "
               "the campaign names"),
@@ -220,17 +255,25 @@ static const struct aw_example inject_examples[] = {
      "spans to look for the culprit in, and who it was"},
     {"aware inject -f examples/services/shop-anomalies.yaml -g examples/services/shop.yaml",
      "the same in a graph of your own"},
+    {"aware inject -f examples/services/shop-local-anomalies.yaml -g "
+     "examples/services/shop-local.yaml --cluster local",
+     "the same among real processes of this machine"},
+    {"aware inject clean", "end what a run has left that was killed"},
     {NULL, NULL},
 };
 const struct aw_verb aw_verb_inject = {
     .name = "inject",
-    .summary = "Put anomalies into a simulated application that is a graph of services",
+    .summary = "Put anomalies into an application that is a graph of services",
+    .positionals = inject_positionals,
     .text = "Runs an application under a campaign of anomalies of seven kinds: workload, "
             "network-delay, cpu, llc, memory-bandwidth, disk and network-bandwidth. Intensity is "
             "between 0, where requests first miss their SLO, and 1, where four fifths of them fail "
             "or nothing more can be taken; both ends are found by trying first. What began and "
             "ended when is known exactly.\n\n"
-            "Anomalies of real processes cannot be injected yet.",
+            "With --cluster local the services are processes of this machine, in control groups of "
+            "their own, and stressors work inside of the victim's. What this machine cannot do is "
+            "refused with the reason. A stressor ends by itself when its time is over or the run "
+            "dies; clean ends what else a killed run has left.",
     .options = inject_options,
     .examples = inject_examples,
     .json = true,

@@ -45,7 +45,8 @@ void aw_mesh_read(struct aw_mesh *mesh, struct aw_graph_reading *ret)
                 share(known(sample.disk_bytes_per_s), service->limit[AW_GRAPH_DISK], replicas);
         ret[s].use[AW_GRAPH_NET] =
             share(known(sample.net_bytes_per_s), service->limit[AW_GRAPH_NET], replicas);
-        ret[s].visits_per_s = known(sample.arrivals_per_s);
+        /* those that have ended: spans come of no others */
+        ret[s].visits_per_s = known(sample.completions_per_s);
     }
 }
 

@@ -30,6 +30,7 @@
 #define MEASURE_US      30000
 #define DRAIN_US        30000000 /* as long as Kubernetes waits after SIGTERM */
 #define OBJECT_CONNECTS 1024u
+#define MEMBER_THREADS  64u      /* visits at once: those that wait for others are many */
 #define CALL_TIMEOUT_US 10000000 /* of a call from one service of a graph to another */
 #define FILES_SPARE     1600u    /* beside the connections: objects, workers' sockets, files */
 
@@ -564,7 +565,7 @@ static enum aw_err serve_member(const struct asked *asked, int listen_fd, int si
     if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
         return aw_fail(diag, AW_ERR_IO, "no random number for the ids of spans");
     const uint32_t threads =
-        service->runner.worker_count ? service->runner.worker_count : app.services[index].threads;
+        service->runner.worker_count ? service->runner.worker_count : MEMBER_THREADS;
     const struct aw_member_config config = {.visits = {.app = &app,
                                                        .service = index,
                                                        .peers = asked->peers,

@@ -18,11 +18,14 @@
 #include "service/caller.h"
 
 #define SLOT_US       10000
-#define THREADS_MAX   16u
-#define WRITE_BYTES   65536u
+#define THREADS_MAX   32u
+#define WRITE_BYTES   262144u
 #define FILE_BYTES    ((off_t)64 << 20)
+#define BULK_LEAST    16384.0
 #define BULK_BYTES    262144.0
-#define LANES         4u /* connections of NETWORK, that ask at once */
+#define DISK_LANES    16u /* writes that wait at once: whoever comes then waits behind 4 MiB */
+#define NET_LANES     32u /* answers that share the way with those of the service */
+#define CPU_LANES     16u /* a pool of threads, as that of a service: one would get half at most */
 #define VISIT_LANES   16u
 #define MEMORY_BYTES  ((size_t)128 << 20) /* four times an LLC of 32 MiB */
 #define LINE          64u
@@ -36,6 +39,7 @@ struct stress {
     const struct aw_stress_config *config;
     int64_t until_us;
     double share; /* of the amount, a thread */
+    uint32_t lanes;
     struct aw__caller caller;
     int fd;
     char *block;
@@ -60,6 +64,14 @@ static void pace(int64_t *due_us, double portion, double amount, int64_t until_u
     rest_until(*due_us < until_us ? *due_us : until_us);
 }
 
+/* Lanes begin one after the other: what all of them ask for at once would be a burst, and no rate. */
+static int64_t begin(struct stress *stress, double portion)
+{
+    const int64_t now_us = aw_clock_monotonic_us(NULL);
+    return now_us +
+           (int64_t)(1e6 * portion / stress->share * stress->index++ / fmax(1, stress->lanes));
+}
+
 /* A share of a core: busy by this thread's own CPU clock, then idle until the slot is over. */
 static void cpu(struct stress *stress)
 {
@@ -82,8 +94,9 @@ static void cpu(struct stress *stress)
 static void disk(struct stress *stress)
 {
     struct aw_rng rng;
-    int64_t due_us = aw_clock_monotonic_us(NULL);
-    aw_rng_init(&rng, (uint64_t)due_us, stress->index++);
+    int64_t due_us = begin(stress, WRITE_BYTES);
+    aw_rng_init(&rng, (uint64_t)due_us, 0);
+    rest_until(due_us < stress->until_us ? due_us : stress->until_us);
     while (aw_clock_monotonic_us(NULL) < stress->until_us) {
         const off_t at =
             (off_t)WRITE_BYTES * aw_rng_below(&rng, (uint32_t)(FILE_BYTES / WRITE_BYTES));
@@ -98,8 +111,9 @@ static void disk(struct stress *stress)
 
 static void ask(struct stress *stress, const char *path, double portion)
 {
-    int64_t due_us = aw_clock_monotonic_us(NULL);
+    int64_t due_us = begin(stress, portion);
     const struct aw__caller_request request = {.method = "GET", .path = path};
+    rest_until(due_us < stress->until_us ? due_us : stress->until_us);
     while (aw_clock_monotonic_us(NULL) < stress->until_us) {
         int status;
         /* a server that is away for a moment is no reason to end */
@@ -112,7 +126,7 @@ static void ask(struct stress *stress, const char *path, double portion)
 static void network(struct stress *stress)
 {
     char path[64];
-    const double bytes = fmin(BULK_BYTES, fmax(4096, stress->share / 8));
+    const double bytes = fmin(BULK_BYTES, fmax(BULK_LEAST, stress->share / 8));
     snprintf(path, sizeof path, "/bulk?bytes=%.0f", bytes);
     ask(stress, path, bytes);
 }
@@ -193,11 +207,14 @@ enum aw_err aw_stress_run(const struct aw_stress_config *config, struct aw_diag 
     int failed = 0;
     enum aw_err err = prepare(&stress, diag);
     if (config->kind == AW_STRESS_CPU)
-        count = (uint32_t)fmin(THREADS_MAX, ceil(config->amount));
-    else if (config->kind == AW_STRESS_NETWORK || config->kind == AW_STRESS_DISK)
-        count = LANES;
+        count = (uint32_t)fmin(THREADS_MAX, fmax(CPU_LANES, ceil(config->amount)));
+    else if (config->kind == AW_STRESS_NETWORK)
+        count = NET_LANES;
+    else if (config->kind == AW_STRESS_DISK)
+        count = DISK_LANES;
     else if (config->kind == AW_STRESS_VISITS)
         count = VISIT_LANES;
+    stress.lanes = count;
     stress.share = config->amount / count;
     for (; begun < count && !err && !failed; begun += !failed)
         failed = aw_thread_begin(&thread[begun], run, &stress);
