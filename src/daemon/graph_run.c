@@ -369,7 +369,7 @@ static void live_world(struct aw_graph_run *run, struct aw_graph_run_step *step,
     aw_spans_reset(spans);
 }
 
-/* The same of real processes. A machine that was busy elsewhere makes a step longer; what was missed
+/* The same of real processes. A machine that is busy makes a step longer; what was missed
  * of it is not made up for. */
 static enum aw_err live_mesh(struct aw_graph_run *run, struct aw_graph_run_step *step,
                              struct aw_graph_reading *readings, struct aw_diag *diag)

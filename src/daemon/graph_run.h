@@ -7,8 +7,8 @@
  * Threads:    single owner; the desk may be asked by others (service_desk.h).
  *
  * The graph is simulated, and time is virtual; or it is a mesh of real processes, and a step takes
- * half a second. A run that is begun again begins a new world behind the last entry of its log, with
- * the limits of its file. What people have ordered stands.
+ * half a second. A run that is begun again begins a new world behind the last entry of its log,
+ * with the limits of its file. What people have ordered stands.
  *
  * The trap: what a step shows is good until the next one.
  */

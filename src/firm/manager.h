@@ -2,10 +2,10 @@
  * manager.h - who gives services what they lack: FIRM's rule and agent, and those they are compared
  * with, behind one contract.
  *
- * A manager sees a step (watch.h) and gives orders to the plant (graph/plant.h) through a desk of its own, which
- * keeps every order within a service's bounds, turns one that its node cannot fill into one more
- * replica, one below the lower bound into one less, leaves alone who may not be touched, and writes
- * everything down with its reason.
+ * A manager sees a step (watch.h) and gives orders to the plant (graph/plant.h) through a desk of
+ * its own, which keeps every order within a service's bounds, turns one that its node cannot fill
+ * into one more replica, one below the lower bound into one less, leaves alone who may not be
+ * touched, and writes everything down with its reason.
  *
  * Call order: new of one kind; step every AW_FIRM_STEP_NS of the world's time; free.
  * Memory:     at new.

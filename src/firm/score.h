@@ -1,10 +1,10 @@
 /*
- * score.h - of a run under a campaign: which anomalies were seen, whom and what was given first, and
+ * score.h - of a run under a campaign: which anomalies were seen, who was given what first, and
  * how long it took.
  *
  * An anomaly is seen with the first step that misses the SLO after it began; it is mended with the
- * first of two steps in a row that hold it. The first order that gives while it is seen says who was
- * found and what. One that no step missed the SLO by does not count: there was nothing to find.
+ * first of two steps in a row that hold it. The first order that gives while it is seen says who
+ * was found and what. One that no step missed the SLO by does not count: there was nothing to find.
  *
  * Call order: init; step after every step; ended anomalies can be read at any time.
  * Memory:     plain struct.

@@ -22,7 +22,7 @@
 
 #define AW_FIRM_MISSED     0.05 /* share of a step's requests over their SLO: it is missed */
 #define AW_FIRM_SHORT      0.9  /* use of a limit from which a group is short of it */
-#define AW_FIRM_JUDGED     5u /* requests of a step that say anything; of fewer, it stays as it was */
+#define AW_FIRM_JUDGED     5u   /* requests of a step; of fewer, nothing follows */
 #define AW_FIRM_BASE_LEAST 200u /* requests that a baseline stands on */
 
 struct aw_firm_suspect {

@@ -61,8 +61,8 @@ static enum aw_err calm(struct aw_mesh *mesh, struct aw_graph_plant plant, const
 }
 
 static enum aw_err try_strength(struct aw_mesh *mesh, const struct aw_graph_app *app, uint32_t s,
-                                enum aw_anomaly_kind kind, double strength,
-                                const _Atomic int *stop, double *ret, struct aw_diag *diag)
+                                enum aw_anomaly_kind kind, double strength, const _Atomic int *stop,
+                                double *ret, struct aw_diag *diag)
 {
     const struct aw_graph_plant plant = aw_mesh_plant(mesh);
     const struct aw_graph_stress none = {{0}, 0, 0};

@@ -14,8 +14,8 @@
  *   memory   bandwidth: resctrl, which this machine may not have
  *   llc      the same
  *
- * Everything that is set belongs to groups of this run, and goes with them: at close, or by the next
- * start after a crash. Replicas and stressors die with this process.
+ * Everything that is set belongs to groups of this run, and goes with them: at close, or by the
+ * next start after a crash. Replicas and stressors die with this process.
  *
  * Call order: open, ready, load_begin; wait, read, spans, count and the plant (graph/plant.h) in
  *             turn; load_end; close.

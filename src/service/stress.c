@@ -64,7 +64,7 @@ static void pace(int64_t *due_us, double portion, double amount, int64_t until_u
     rest_until(*due_us < until_us ? *due_us : until_us);
 }
 
-/* Lanes begin one after the other: what all of them ask for at once would be a burst, and no rate. */
+/* Lanes begin one after the other: all of them at once would be a burst, and no rate. */
 static int64_t begin(struct stress *stress, double portion)
 {
     const int64_t now_us = aw_clock_monotonic_us(NULL);

@@ -23,8 +23,8 @@ struct aw_collector_config {
     uint32_t spans_max;  /* 0: AW_COLLECTOR_SPANS */
     int64_t keep_us;     /* of requests in the store; 0: for ever */
     uint64_t traces_max; /* in the store; 0: any number */
-    /* Sees the spans of every message that was taken, from whichever thread took it, before anything
-     * is put together; no two at a time. NULL: nobody. */
+    /* Sees the spans of every message that was taken, from whichever thread took it, before
+     * anything is put together; no two at a time. NULL: nobody. */
     void (*seen)(void *ctx, const struct aw_spans *spans, int64_t now_us);
     void *ctx;
 };
