@@ -70,8 +70,16 @@ enum aw_err aw_pilot_model_take(struct aw_pilot_config *config, struct aw_model_
 {
     config->model = NULL;
     config->library = NULL;
+    config->peers = NULL;
     if (!aw_pilot_wants_model(config))
         return AW_OK;
+    if (teacher_of(config)->shares) {
+        /* the networks correct a rule of the library, and without one the plain rule */
+        if (strcmp(what, AW_MODEL_SHELF_NONE) != 0 &&
+            aw_model_shelf_library(shelf, AW_MODEL_SHELF_SHIPPED, &config->library, NULL))
+            config->library = NULL;
+        return aw_model_shelf_peers(shelf, what, &config->peers, diag);
+    }
     if (teacher_of(config)->least_cost)
         return aw_model_shelf_library(shelf, what, &config->library, diag);
     enum aw_err err = aw_model_shelf_get(shelf, what, &config->model, diag);
@@ -114,9 +122,9 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
     if (config->learning && config->objective == AW_OBJECTIVE_PAPER &&
         teacher_of(config)->least_cost)
         return aw_fail_at(diag, AW_ERR_CONFIG, NULL, 0, 0, "learning.agent",
-                          "workload %s: a formula seeks the least cost; the objective \"paper\" "
-                          "needs the agent \"network\"",
-                          config->name);
+                          "workload %s: the agent \"%s\" seeks the least cost; the objective "
+                          "\"paper\" needs the agent \"network\"",
+                          config->name, config->policy ? "other" : aw_policy_names[config->agent]);
     struct aw_pilot *pilot = aw_alloc_new(alloc, 1, sizeof *pilot);
     if (!pilot)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", config->name);
@@ -177,7 +185,8 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
                                 .slo = config->slo,
                                 .prices = config->prices,
                                 .step_s = config->step_s,
-                                .library = whole ? config->library : NULL};
+                                .library = whole ? config->library : NULL,
+                                .peers = config->peers};
     if (!err &&
         (aw_policy_new(kind_of(config), &pilot->policy_task, alloc, &pilot->policy) ||
          (pilot->policy.ops->elsewhere &&

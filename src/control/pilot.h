@@ -92,6 +92,9 @@ struct aw_pilot_config {
     const struct aw_pretrained *model;
     /* What others have lived, to begin with (borrowed likewise); NULL: there is none. */
     const struct aw_library *library;
+    /* Networks of agents that learned together, of which all workloads of a category have one
+     * (borrowed likewise); NULL: there are none. */
+    const struct aw_peers_model *peers;
     /* A kind of policy of the caller's own, in the place of that of `agent`; NULL: that one. */
     const struct aw_policy_ops *policy;
     const struct aw_teacher_ops *teacher; /* of that kind; NULL: it learns nothing */

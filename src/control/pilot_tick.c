@@ -5,6 +5,7 @@
  * Both keep up with what happens, whoever acts, so that either can take over in any tick.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/rng.h"
@@ -247,7 +248,9 @@ static void begin_with_known(struct aw_pilot *pilot)
     if (!known)
         return;
     if (policy->ops->learned(policy->self) != before) {
-        memory->origin = (struct aw_policy_origin){.name = "library", .checksum = known->checksum};
+        memory->origin = (struct aw_policy_origin){.checksum = known->checksum};
+        snprintf(memory->origin.name, sizeof memory->origin.name, "%s",
+                 pilot->teacher->shares ? "multi" : "library");
         memory->next_rows = memory->rows + AW__PILOT_SEARCH_ROWS;
         aw__pilot_canary_changed(pilot);
     }

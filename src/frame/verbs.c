@@ -39,6 +39,7 @@ const struct aw_verb *const aw_verbs[] = {
     &aw_verb_eval,
     &aw_verb_pretrain,
     &aw_verb_pretrain_library,
+    &aw_verb_pretrain_multi,
     &aw_verb_adapt,
     &aw_verb_embed,
     &aw_verb_env_list,

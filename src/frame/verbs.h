@@ -35,6 +35,7 @@ extern const struct aw_verb aw_verb_pretrain;
 extern const struct aw_verb aw_verb_adapt;
 extern const struct aw_verb aw_verb_embed;
 extern const struct aw_verb aw_verb_pretrain_library;
+extern const struct aw_verb aw_verb_pretrain_multi;
 extern const struct aw_verb aw_verb_env_list;
 extern const struct aw_verb aw_verb_env_describe;
 extern const struct aw_verb aw_verb_env_check;

@@ -105,16 +105,16 @@ enum aw_err aw_simppo_new(const struct aw_simppo_settings *settings, struct aw_t
     s->block = aw_alloc_new(alloc, sizing.used, 1);
     s->net = aw_alloc_new(alloc, s->net_count, sizeof *s->net);
     enum aw_err err = s->block && s->net ? AW_OK : AW_ERR_NOMEM;
-    const struct aw_ppo_model_config model = {.action = AW_AGENT_DISCRETE,
-                                              .obs_dim = s->actor_dim,
-                                              .critic_dim = s->critic_dim,
-                                              .act_dim = 1,
-                                              .act_n = team->action_count,
-                                              .hidden = {.count = 2, .value = {64, 64}},
-                                              .activation = AW_ACT_TANH,
-                                              .batch_max = settings->shared ? ROWS_MAX
-                                                           : settings->minibatch > settings->horizon
-                                                               ? settings->minibatch
+    const struct aw_ppo_model_config model = {
+        .action = AW_AGENT_DISCRETE,
+        .obs_dim = s->actor_dim,
+        .critic_dim = s->critic_dim,
+        .act_dim = 1,
+        .act_n = team->action_count,
+        .hidden = {.count = 2, .value = {AW_SIMPPO_HIDDEN, AW_SIMPPO_HIDDEN}},
+        .activation = settings->relu ? AW_ACT_RELU : AW_ACT_TANH,
+        .batch_max = settings->shared                          ? ROWS_MAX
+                     : settings->minibatch > settings->horizon ? settings->minibatch
                                                                : settings->horizon};
     for (uint32_t i = 0; !err && i < s->net_count; i++)
         err = aw_ppo_model_init(&s->net[i], &model, &s->rng, alloc);
@@ -136,6 +136,15 @@ void aw_simppo_free(struct aw_simppo *s)
     aw_alloc_free(s->alloc, s->net);
     aw_alloc_free(s->alloc, s->block);
     aw_alloc_free(s->alloc, s);
+}
+
+const float *aw_simppo_actor(const struct aw_simppo *s, uint32_t net, size_t *ret_count)
+{
+    const struct aw_mlp *actor = &s->net[net].actor;
+    const struct aw_linear *first = &actor->layer[0], *last = &actor->layer[actor->layer_count - 1];
+    AW_ASSERT(last->bias > first->weight && s->actor_dim == AW_TEAM_LOCAL);
+    *ret_count = last->bias + last->out - first->weight;
+    return s->net[net].params.value + first->weight;
 }
 
 size_t aw_simppo_parameters(const struct aw_simppo *s)

@@ -163,7 +163,9 @@ static void mask_of(struct aw_team *t, uint32_t i)
 void aw_team_observe(struct aw_team *t)
 {
     const struct aw_multi_world *w = t->world;
-    for (uint32_t i = 0; i < w->count; i++) {
+    if (t->drive)
+        t->drive->observe(t->drive->ctx, t);
+    for (uint32_t i = 0; i < w->count && !t->drive; i++) {
         if (!w->here[i]) {
             memset(t->local + (size_t)i * AW_TEAM_LOCAL, 0, AW_TEAM_LOCAL * sizeof(float));
             continue;
@@ -283,6 +285,11 @@ void aw_team_finish(struct aw_team *t)
 
 void aw_team_step(struct aw_team *t, const uint8_t *action)
 {
+    if (t->drive) {
+        t->drive->step(t->drive->ctx, t, action);
+        settle(t);
+        return;
+    }
     aw_team_act(t, action);
     aw_team_finish(t);
 }

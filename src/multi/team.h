@@ -42,8 +42,20 @@ struct aw_team_settings {
 /* Ours, and the paper's. */
 void aw_team_settings_init(struct aw_team_settings *settings, bool paper);
 
+struct aw_team;
+/* Agents in another world than world.h's: it fills in what they see and get. Of the world itself
+ * then only who is there (count, live, here) and each one's category are read. */
+struct aw_team_drive {
+    void *ctx;
+    void (*observe)(void *ctx,
+                    struct aw_team *team); /* `local` and `figures` of all that are there */
+    /* One step of all; `own` of all that are there. */
+    void (*step)(void *ctx, struct aw_team *team, const uint8_t *action);
+};
+
 struct aw_team {
     struct aw_team_settings settings;
+    const struct aw_team_drive *drive; /* borrowed; NULL: none, it is world.h's */
     struct aw_multi_world *world;
     uint32_t action_count;
     float *local;   /* [agents_max][AW_TEAM_LOCAL] */

@@ -4,6 +4,7 @@
 #include "policy/capacity.h"
 #include "policy/external.h"
 #include "policy/network.h"
+#include "policy/peers.h"
 
 const char *const aw_policy_names[] = {
 #define X(id, policy, teacher, name) name,

@@ -22,6 +22,7 @@
 #include "base/rng.h"
 #include "policy/capacity_rule.h"
 #include "policy/library.h"
+#include "policy/peers_model.h"
 #include "task/action.h"
 #include "task/state.h"
 
@@ -31,7 +32,8 @@
 #define AW_POLICY_MAP(X)                                               \
     X(CAPACITY,  capacity,  capacity,                      "formula") \
     X(NETWORK,   network,   network,                       "network") \
-    X(EXTERNAL,  external,  no,                            "external")
+    X(EXTERNAL,  external,  no,                            "external") \
+    X(MULTI,     peers,     peers,                         "multi")
 /* clang-format on */
 enum aw_policy_kind {
 #define X(id, ...) AW_POLICY_##id,
@@ -51,7 +53,8 @@ struct aw_policy_task {
     struct aw_slo slo;
     struct aw_prices prices;
     double step_s;
-    const struct aw_library *library; /* borrowed; NULL: there is none */
+    const struct aw_library *library;   /* borrowed; NULL: there is none */
+    const struct aw_peers_model *peers; /* of agents that learned together; likewise */
 };
 
 /* What it acts on. */

@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "meta/bundle.h"
 #include "policy/library.h"
+#include "policy/peers_model.h"
 #include "rl/actnet.h"
 
 #define AW_PRETRAINED_NAME_MAX 40u /* bytes, with the NUL */
@@ -83,6 +84,7 @@ AW_NODISCARD enum aw_err aw_pretrained_specialise(const struct aw_pretrained *mo
 #define AW_MODEL_SHELF_NONE        "none"
 #define AW_MODEL_SHELF_FILE        "default.safetensors" /* that is shipped */
 #define AW_MODEL_SHELF_LIBRARY     "library.safetensors" /* likewise, of capacity rules */
+#define AW_MODEL_SHELF_PEERS       "multi.safetensors"   /* likewise, of agents that learn together */
 
 struct aw_model_shelf; /* opaque */
 
@@ -105,5 +107,9 @@ AW_NODISCARD enum aw_err aw_model_shelf_get(struct aw_model_shelf *shelf, const 
 AW_NODISCARD enum aw_err aw_model_shelf_library(struct aw_model_shelf *shelf, const char *what,
                                                 const struct aw_library **ret_library,
                                                 struct aw_diag *diag);
+/* The same of networks of agents that learned together (peers_model.h). */
+AW_NODISCARD enum aw_err aw_model_shelf_peers(struct aw_model_shelf *shelf, const char *what,
+                                              const struct aw_peers_model **ret_peers,
+                                              struct aw_diag *diag);
 
 #endif

@@ -5,11 +5,17 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What a book can be. */
+enum kind { MODEL, LIBRARY, PEERS };
+static const char *const shipped[] = {AW_MODEL_SHELF_FILE, AW_MODEL_SHELF_LIBRARY,
+                                      AW_MODEL_SHELF_PEERS};
+
 struct book {
     char path[AW_MODEL_SHELF_PATH_MAX];
-    struct aw_pretrained *model; /* one of the two; both empty: refused, for .. */
+    struct aw_pretrained *model; /* by its kind one of the three; empty: refused, for .. */
     struct aw_library library;
-    bool is_library;
+    struct aw_peers_model peers;
+    enum kind kind;
     enum aw_err err; /* .. this reason */
     struct aw_diag diag;
 };
@@ -55,6 +61,7 @@ void aw_model_shelf_free(struct aw_model_shelf *shelf)
     for (uint32_t i = 0; i < shelf->count; i++) {
         aw_pretrained_close(shelf->book[i].model);
         aw_library_deinit(&shelf->book[i].library);
+        aw_peers_model_deinit(&shelf->book[i].peers);
     }
     aw_alloc_free(shelf->alloc, shelf);
 }
@@ -75,9 +82,21 @@ static enum aw_err shipped_find(const struct aw_model_shelf *shelf, const char *
                    shelf->folder_count > 1 ? shelf->folder[1] : "");
 }
 
-/* The book of `what`, read by the first who asks; `library`: what it is to be. NULL without an
- * error: none is wanted. */
-static enum aw_err book_get(struct aw_model_shelf *shelf, const char *what, bool library,
+static enum aw_err book_read(struct book *book, const struct aw_alloc *alloc)
+{
+    switch (book->kind) {
+    case LIBRARY:
+        return aw_library_open(book->path, alloc, &book->library, &book->diag);
+    case PEERS:
+        return aw_peers_model_open(book->path, alloc, &book->peers, &book->diag);
+    default:
+        return aw_pretrained_open(book->path, alloc, &book->model, &book->diag);
+    }
+}
+
+/* The book of `what`, read by the first who asks; `kind`: what it is to be. NULL without an error:
+ * none is wanted. */
+static enum aw_err book_get(struct aw_model_shelf *shelf, const char *what, enum kind kind,
                             struct book **ret_book, struct aw_diag *diag)
 {
     char path[AW_MODEL_SHELF_PATH_MAX];
@@ -85,8 +104,7 @@ static enum aw_err book_get(struct aw_model_shelf *shelf, const char *what, bool
     if (strcmp(what, AW_MODEL_SHELF_NONE) == 0)
         return AW_OK;
     if (strcmp(what, AW_MODEL_SHELF_SHIPPED) == 0) {
-        const enum aw_err err = shipped_find(
-            shelf, library ? AW_MODEL_SHELF_LIBRARY : AW_MODEL_SHELF_FILE, path, sizeof path, diag);
+        const enum aw_err err = shipped_find(shelf, shipped[kind], path, sizeof path, diag);
         if (err)
             return err;
     } else if (strlen(what) >= sizeof path) {
@@ -97,17 +115,16 @@ static enum aw_err book_get(struct aw_model_shelf *shelf, const char *what, bool
     }
     struct book *book = NULL;
     for (uint32_t i = 0; i < shelf->count && !book; i++)
-        if (shelf->book[i].is_library == library && strcmp(shelf->book[i].path, path) == 0)
+        if (shelf->book[i].kind == kind && strcmp(shelf->book[i].path, path) == 0)
             book = &shelf->book[i];
     if (!book) {
         if (shelf->count == AW_MODEL_SHELF_MODELS_MAX)
             return aw_fail(diag, AW_ERR_LIMIT, "more than %u different models",
                            AW_MODEL_SHELF_MODELS_MAX);
         book = &shelf->book[shelf->count++];
-        book->is_library = library;
+        book->kind = kind;
         snprintf(book->path, sizeof book->path, "%s", path);
-        book->err = library ? aw_library_open(path, shelf->alloc, &book->library, &book->diag)
-                            : aw_pretrained_open(path, shelf->alloc, &book->model, &book->diag);
+        book->err = book_read(book, shelf->alloc);
     }
     if (book->err && diag)
         *diag = book->diag;
@@ -119,7 +136,7 @@ enum aw_err aw_model_shelf_get(struct aw_model_shelf *shelf, const char *what,
                                const struct aw_pretrained **ret_model, struct aw_diag *diag)
 {
     struct book *book;
-    const enum aw_err err = book_get(shelf, what, false, &book, diag);
+    const enum aw_err err = book_get(shelf, what, MODEL, &book, diag);
     if (!err)
         *ret_model = book ? book->model : NULL;
     return err;
@@ -129,8 +146,18 @@ enum aw_err aw_model_shelf_library(struct aw_model_shelf *shelf, const char *wha
                                    const struct aw_library **ret_library, struct aw_diag *diag)
 {
     struct book *book;
-    const enum aw_err err = book_get(shelf, what, true, &book, diag);
+    const enum aw_err err = book_get(shelf, what, LIBRARY, &book, diag);
     if (!err)
         *ret_library = book ? &book->library : NULL;
+    return err;
+}
+
+enum aw_err aw_model_shelf_peers(struct aw_model_shelf *shelf, const char *what,
+                                 const struct aw_peers_model **ret_peers, struct aw_diag *diag)
+{
+    struct book *book;
+    const enum aw_err err = book_get(shelf, what, PEERS, &book, diag);
+    if (!err)
+        *ret_peers = book ? &book->peers : NULL;
     return err;
 }

@@ -494,7 +494,7 @@ static void agent_use(struct aw__reading *r, struct aw_profile *p)
     if (!settings || settings->kind != AW_NODE_MAP)
         return;
     const struct aw_schema_sink sink = aw__reading_sink(r);
-    if (p->pilot.agent == AW_POLICY_CAPACITY)
+    if (p->pilot.agent == AW_POLICY_CAPACITY || p->pilot.agent == AW_POLICY_MULTI)
         aw_schema_decode_conf(aw_rehearse_fields, r->tree, settings, &p->pilot.rehearse, &sink);
     else if (p->pilot.agent == AW_POLICY_EXTERNAL)
         aw_schema_decode_conf(aw_external_agent_fields, r->tree, settings, &p->pilot.external,

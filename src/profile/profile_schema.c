@@ -448,7 +448,8 @@ static const struct aw_schema_field agent_fields[] = {
      .choices = aw_policy_names,
      .help = "formula: a policy of nine numbers, searched for on copies of the workload; network: "
              "a network, taught from the record or on copies; external: an agent of another "
-             "process, which registers over gRPC"},
+             "process, which registers over gRPC; multi: agents that learned together, with one "
+             "network for all workloads of a category"},
     {.name = "settings",
      .type = AW_SCHEMA_ANY_OBJECT,
      .help = "settings of that kind of agent: copies, tries, triesNear, target, errorMax; or "

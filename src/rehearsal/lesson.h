@@ -76,6 +76,7 @@ struct aw_teacher_ops {
                        * searches, which come more and more rarely, and explore nothing */
     bool least_cost;  /* it knows no objective but the least cost */
     bool same_shape;  /* a shared model's policy is taken unchanged: it must have the same shape */
+    bool shares;      /* its networks serve all workloads of a category (policy/peers.h) */
 
     /* Whether copies of the workload are made at all. */
     bool (*copies)(const struct aw_learner_settings *settings, bool has_model);
@@ -83,7 +84,8 @@ struct aw_teacher_ops {
      * policy is as it was. */
     enum aw_err (*learn)(struct aw_lesson *lesson, struct aw_diag *diag);
 };
-extern const struct aw_teacher_ops aw_capacity_teacher, aw_network_teacher, aw_no_teacher;
+extern const struct aw_teacher_ops aw_capacity_teacher, aw_network_teacher, aw_peers_teacher,
+    aw_no_teacher;
 
 const struct aw_teacher_ops *aw_teacher_ops_of(uint32_t kind); /* enum aw_policy_kind */
 

@@ -6,6 +6,7 @@
 
 #include "base/cma.h"
 #include "cluster/sim.h"
+#include "policy/peers.h"
 
 #define WORKLOAD       0u
 #define ENOUGH_MINUTES 1440u /* of load, to know what there may be */
@@ -174,11 +175,12 @@ void aw_rehearsal_as_it_was(struct aw_rehearsal *r)
 
 /* --- a play ----------------------------------------------------------------------------------- */
 
-/* Who decides in a play: one of the three. */
+/* Who decides in a play: one of the four. */
 struct player {
     const struct aw_capacity_rule_values *values;
     struct aw_fallback *policy;
     const struct aw_rehearse_network *network;
+    const struct aw_peers *peers;
 };
 
 /* What a network knows of a play so far. */
@@ -213,6 +215,24 @@ static enum aw_err network_decide(const struct aw_rehearse_network *network, str
         return err;
     aw_action_plan(&seeing->action, &seeing->action_memory, reading, action, ret);
     return AW_OK;
+}
+
+/* Leans as the agent of the workload does, and has lived nothing. */
+static void peers_begin(struct aw_peers *ret, const struct aw_peers *of, const struct aw_slo *slo)
+{
+    struct aw_policy_task task = of->task;
+    task.slo = *slo;
+    aw_peers_begin(ret, &task);
+    aw_peers_become(ret, of);
+}
+
+static void peers_decide(struct aw_peers *peers, const struct aw_step_seen *seen, bool acted,
+                         struct aw_plan *ret)
+{
+    float state[AW_PEERS_STATE];
+    aw_peers_see(peers, &seen->reading, seen->score.violated, state);
+    aw_peers_plan(peers, &seen->reading, seen->score.violated, acted, aw_peers_choose(peers, state),
+                  ret);
 }
 
 /* Sums of a play. Costs of an hour in which nothing is needed and of a busy one are compared with
@@ -275,10 +295,13 @@ static enum aw_err play_copy(struct aw_rehearsal *r, uint32_t which, const struc
     struct aw_capacity_rule_memory memory;
     struct aw_guard_memory rails_memory;
     struct seeing seeing;
+    struct aw_peers peers;
     aw_capacity_rule_begin(&memory);
     aw_guard_begin(&rails_memory);
     if (player->network)
         seeing_begin(&seeing, player->network, &copy->slo);
+    if (player->peers)
+        peers_begin(&peers, player->peers, &copy->slo);
     if (player->policy)
         aw_fallback_reset(player->policy);
     struct sums sums = {0};
@@ -296,6 +319,8 @@ static enum aw_err play_copy(struct aw_rehearsal *r, uint32_t which, const struc
                                copy->cluster.ops->now_us(copy->cluster.self), &proposed, NULL);
         else if (player->network)
             err = network_decide(player->network, &seeing, &seen.reading, &seen.score, &proposed);
+        else if (player->peers)
+            peers_decide(&peers, &seen, t > 0, &proposed);
         else
             aw_capacity_rule_decide(player->values, &r->task, &memory, &seen.reading,
                                     seen.score.violated, t > 0, &proposed);
@@ -349,6 +374,12 @@ enum aw_err aw_rehearsal_play_network(struct aw_rehearsal *r,
                                       struct aw_rehearsed *ret)
 {
     return play(r, &(struct player){.network = network}, seed, ret);
+}
+
+enum aw_err aw_rehearsal_play_peers(struct aw_rehearsal *r, const struct aw_peers *peers,
+                                    uint64_t seed, struct aw_rehearsed *ret)
+{
+    return play(r, &(struct player){.peers = peers}, seed, ret);
 }
 
 double aw_rehearsal_value(const struct aw_rehearsal *r, const struct aw_rehearsed *each)

@@ -108,6 +108,11 @@ struct aw_rehearse_network {
 AW_NODISCARD enum aw_err aw_rehearsal_play_network(struct aw_rehearsal *rehearsal,
                                                    const struct aw_rehearse_network *network,
                                                    uint64_t seed, struct aw_rehearsed *ret);
+/* An agent of those that learned together, as it leans (policy/peers.h). */
+struct aw_peers;
+AW_NODISCARD enum aw_err aw_rehearsal_play_peers(struct aw_rehearsal *rehearsal,
+                                                 const struct aw_peers *peers, uint64_t seed,
+                                                 struct aw_rehearsed *ret);
 /* One number to compare by, lower is better: ln of the cost, and a price on missing the target. */
 double aw_rehearsal_value(const struct aw_rehearsal *rehearsal, const struct aw_rehearsed *each);
 
