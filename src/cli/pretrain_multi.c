@@ -210,11 +210,10 @@ static enum aw_err multi_run(const struct aw_call *run, struct aw_diag *diag)
     const struct aw_library_note notes[] = {{"command", ask->command}, {"load", ask->loads.shown}};
     err = err ? err
               : aw_peers_model_save(&ask->made, ask->model, notes, sizeof notes / sizeof *notes,
-                                    diag);
+                                    NULL, diag);
     err = err ? err : card_write(ask, diag);
     if (!err)
         err = run->json ? aw_json_print(document(ask), diag) : print_text(ask);
-    aw_peers_model_deinit(&ask->made);
     aw_appset_close(&ask->loads);
     aw_model_shelf_free(ask->shelf);
     aw_alloc_free(NULL, ask);

@@ -245,12 +245,65 @@ static void who_has_seen_nothing_learns_nothing_and_says_so(void **state)
     }
 }
 
+/* --- agents that learned together ------------------------------------------------------------- */
+
+static void a_newcomer_acts_by_the_network_of_its_category_after_ten_minutes(void **state)
+{
+    (void)state;
+    struct bench b;
+    static struct aw_peers_model model;
+    bench_prepare(&b);
+    for (uint32_t c = 0; c < AW_PEERS_CATEGORIES; c++) {
+        model.net[c].theta[AW_PEERS_THETA - AW_PEERS_CHOICES + 4] = 1; /* always a little more */
+        for (uint32_t i = 0; i < AW_PEERS_STATE; i++)
+            model.net[c].spread[i] = 1;
+    }
+    assert_ok(aw_peers_model_prepare(&model));
+    b.config.agent = AW_POLICY_MULTI;
+    b.config.peers = &model;
+    bench_begin(&b);
+    uint32_t first = 0;
+    for (uint32_t t = 1; t <= 100 && !first; t++)
+        first = bench_tick(&b)->actor == AW_ACTOR_AGENT ? t : 0;
+    assert_true(first >= 40 && first <= 50);
+    const struct aw_decision *d = aw_pilot_decision(b.pilot);
+    assert_string_equal(d->origin.name, "multi");
+    assert_true(d->origin.checksum == model.checksum);
+    /* goes on after a restart without the file of its networks */
+    unsigned char *bytes = test_malloc(aw_pilot_state_bytes(b.pilot));
+    struct aw_pilot *again = NULL;
+    aw_pilot_state_save(b.pilot, bytes);
+    b.config.peers = NULL;
+    assert_ok(aw_pilot_new(&b.config, &b.task, 0, &b.counting.alloc, &again, NULL));
+    assert_ok(aw_pilot_state_load(again, bytes));
+    assert_true(again->policy.ops->learned(again->policy.self) ==
+                b.pilot->policy.ops->learned(b.pilot->policy.self));
+    test_free(bytes);
+    aw_pilot_free(again);
+    bench_end(&b);
+}
+
+static void without_networks_it_learns_on_copies_and_takes_over(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_prepare(&b);
+    b.config.agent = AW_POLICY_MULTI;
+    bench_begin(&b);
+    bench_until_it_acts(&b, 3);
+    assert_true(aw_pilot_learned(b.pilot)->rounds >= 1);
+    assert_true(aw_pilot_learned(b.pilot)->copies >= 1);
+    bench_end(&b);
+}
+
 AW_TEST_GROUP("pilot-kind")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_policy_of_another_file_acts_is_saved_and_is_asked_on),
         cmocka_unit_test(a_kind_with_a_teacher_of_its_own_learns_and_takes_over),
         cmocka_unit_test(who_has_seen_nothing_learns_nothing_and_says_so),
+        cmocka_unit_test(a_newcomer_acts_by_the_network_of_its_category_after_ten_minutes),
+        cmocka_unit_test(without_networks_it_learns_on_copies_and_takes_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

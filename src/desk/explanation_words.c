@@ -245,6 +245,10 @@ const char *aw_explanation_sentence(const struct aw_pilot_config *config,
     }
     add_reason(&text, config, decision);
     add_rails(&text, decision);
+    if (decision->answered && decision->reading.replicas_pending > 0)
+        aw_text_add(&text, "; the cluster is full: %" PRId64 " pod%s pending",
+                    decision->reading.replicas_pending,
+                    decision->reading.replicas_pending == 1 ? "" : "s");
     if (!decision->answered)
         aw_text_add(&text, "; the cluster did not answer");
     if (decision->verdict != AW_WATCHDOG_PASS)

@@ -42,6 +42,7 @@ void aw_simppo_settings_init(struct aw_simppo_settings *s, bool paper)
                                      .horizon = 50,
                                      .minibatch = paper ? 5 : 150,
                                      .epochs = 5,
+                                     .hidden = 64,
                                      .lr = paper ? 3e-4 : 1e-3,
                                      .gamma = paper ? 0.99 : 0.9,
                                      .lambda = paper ? 1 : 0.9,
@@ -111,7 +112,7 @@ enum aw_err aw_simppo_new(const struct aw_simppo_settings *settings, struct aw_t
         .critic_dim = s->critic_dim,
         .act_dim = 1,
         .act_n = team->action_count,
-        .hidden = {.count = 2, .value = {AW_SIMPPO_HIDDEN, AW_SIMPPO_HIDDEN}},
+        .hidden = {.count = 2, .value = {settings->hidden, settings->hidden}},
         .activation = settings->relu ? AW_ACT_RELU : AW_ACT_TANH,
         .batch_max = settings->shared                          ? ROWS_MAX
                      : settings->minibatch > settings->horizon ? settings->minibatch
@@ -138,13 +139,11 @@ void aw_simppo_free(struct aw_simppo *s)
     aw_alloc_free(s->alloc, s);
 }
 
-const float *aw_simppo_actor(const struct aw_simppo *s, uint32_t net, size_t *ret_count)
+const struct aw_mlp *aw_simppo_actor(const struct aw_simppo *s, uint32_t net,
+                                     const float **ret_theta)
 {
-    const struct aw_mlp *actor = &s->net[net].actor;
-    const struct aw_linear *first = &actor->layer[0], *last = &actor->layer[actor->layer_count - 1];
-    AW_ASSERT(last->bias > first->weight && s->actor_dim == AW_TEAM_LOCAL);
-    *ret_count = last->bias + last->out - first->weight;
-    return s->net[net].params.value + first->weight;
+    *ret_theta = s->net[net].params.value;
+    return &s->net[net].actor;
 }
 
 size_t aw_simppo_parameters(const struct aw_simppo *s)

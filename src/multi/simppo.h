@@ -33,7 +33,8 @@ struct aw_simppo_settings {
     double lr, gamma, lambda; /* lambda 1: plain discounted returns */
     bool bootstrap;           /* the end of an episode is no end: V is added */
     double clip, entropy, value_coef, grad_norm;
-    bool relu; /* in hidden layers, as what serves has it; else tanh */
+    bool relu;       /* in hidden layers, as what serves has it; else tanh */
+    uint32_t hidden; /* units of each of two layers */
 };
 void aw_simppo_settings_init(struct aw_simppo_settings *settings, bool paper);
 
@@ -54,11 +55,9 @@ double aw_simppo_episode(struct aw_simppo *simppo, bool learn);
 void aw_simppo_inherit(struct aw_simppo *simppo, uint32_t agent, uint32_t from);
 /* The networks of `from`, whose shapes are the same: for another team, larger perhaps. */
 void aw_simppo_adopt(struct aw_simppo *simppo, const struct aw_simppo *from);
-/* The actor of a network, laid out as an aw_mlp of widths state, hidden, hidden, actions; so many
- * floats. */
-const float *aw_simppo_actor(const struct aw_simppo *simppo, uint32_t net, size_t *ret_count);
-/* Units of each of its two hidden layers. */
-#define AW_SIMPPO_HIDDEN 64u
+/* The actor of a network and its weights. */
+const struct aw_mlp *aw_simppo_actor(const struct aw_simppo *simppo, uint32_t net,
+                                     const float **ret_theta);
 /* Of an agent: what acting and what learning keeps of it, networks not counted. */
 size_t aw_simppo_bytes_serving(const struct aw_simppo *simppo);
 size_t aw_simppo_bytes_training(const struct aw_simppo *simppo);

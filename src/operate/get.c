@@ -226,6 +226,28 @@ static void holds_print(struct aw__client *client)
     json_decref(status);
 }
 
+/* Replicas that no node has room for, above the table as well. */
+static void pending_print(const json_t *list)
+{
+    const json_t *rows = aw_at(list, "workloads"), *row;
+    long long pending = 0, waiting = 0;
+    const char *which = "";
+    size_t i;
+    json_array_foreach(rows, i, row)
+    {
+        const long long here = (long long)aw_at_integer(row, "replicas.pending");
+        which = here > 0 && waiting == 0 ? aw_rows_name(aw_at_text(row, "name")) : which;
+        waiting += here > 0;
+        pending += here > 0 ? here : 0;
+    }
+    if (pending > 0 && waiting == 1)
+        fprintf(stderr, "aware: the cluster is full: %lld pod%s pending, of %s\n", pending,
+                pending == 1 ? "" : "s", which);
+    else if (pending > 0)
+        fprintf(stderr, "aware: the cluster is full: %lld pods pending, of %lld workloads\n",
+                pending, waiting);
+}
+
 static enum aw_err list_print(const struct aw_call *run, json_t *list, struct aw_diag *diag)
 {
     struct aw_grid grid;
@@ -236,6 +258,7 @@ static enum aw_err list_print(const struct aw_call *run, json_t *list, struct aw
                 aw_args_given(run->args, "namespace") ? aw_args_text(run->args, "namespace") : "");
         return AW_OK;
     }
+    pending_print(list);
     aw_rows_grid(list, &grid);
     json_decref(list);
     return grid_once(run, &grid, diag);

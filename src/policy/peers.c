@@ -27,15 +27,20 @@ struct aw_peers *aw_peers_of(const struct aw_policy *policy)
 }
 
 /* Two that would act alike have the same id. */
-static uint64_t id_of(const struct aw_peers *peers)
+static uint64_t id_of(const struct aw_peers_memory *m)
 {
-    const struct aw_peers_memory *m = &peers->memory;
-    const uint64_t model = peers->task.peers ? peers->task.peers->checksum : 0;
-    uint64_t hash = aw_hash_bytes(AW_HASH_BEGIN, &model, sizeof model);
+    uint64_t hash = aw_hash_bytes(AW_HASH_BEGIN, &m->net_id, sizeof m->net_id);
     hash = aw_hash_bytes(hash, &m->rule, sizeof m->rule);
     hash = aw_hash_bytes(hash, &m->category, sizeof m->category);
     hash = aw_hash_bytes(hash, &m->lean, sizeof m->lean);
     return hash ? hash : 1;
+}
+
+static void net_take(struct aw_peers_memory *m, const struct aw_peers_net *net)
+{
+    const uint64_t hash = aw_hash_bytes(AW_HASH_BEGIN, net, sizeof *net);
+    m->net = *net;
+    m->net_id = hash ? hash : 1;
 }
 
 void aw_peers_begin(struct aw_peers *peers, const struct aw_policy_task *task)
@@ -61,7 +66,7 @@ static void set(struct aw_peers *peers, uint32_t category, const struct aw_capac
                                          : lean;
     m->known = (struct aw_policy_known){.switches = m->known.switches};
     m->recent = m->since = 0;
-    m->id = id_of(peers);
+    m->id = id_of(m);
 }
 
 void aw_peers_lean(struct aw_peers *peers, int32_t lean)
@@ -74,7 +79,19 @@ void aw_peers_lean(struct aw_peers *peers, int32_t lean)
 
 void aw_peers_become(struct aw_peers *peers, const struct aw_peers *other)
 {
+    peers->memory.net = other->memory.net;
+    peers->memory.net_id = other->memory.net_id;
     set(peers, other->memory.category, &other->memory.rule, other->memory.lean);
+}
+
+void aw_peers_wear(struct aw_peers *peers, const struct aw_peers_model *model)
+{
+    struct aw_peers_memory *m = &peers->memory;
+    AW_ASSERT(m->category < AW_PEERS_CATEGORIES);
+    m->net_id = 0;
+    if (model)
+        net_take(m, &model->net[m->category]);
+    m->id = id_of(m);
 }
 
 void aw_peers_know(struct aw_peers *peers, const float context[AW_CONTEXT_DIM])
@@ -91,7 +108,10 @@ void aw_peers_know(struct aw_peers *peers, const float context[AW_CONTEXT_DIM])
                           &choice);
         rule = task->library->rule[choice.rule];
     }
-    set(peers, aw_peers_category_of(context), &rule, 0);
+    const enum aw_peers_category category = aw_peers_category_of(context);
+    if (task->peers)
+        net_take(&peers->memory, &task->peers->net[category]);
+    set(peers, category, &rule, 0);
 }
 
 enum aw_peers_category aw_peers_category_of(const float context[AW_CONTEXT_DIM])
@@ -153,9 +173,9 @@ uint32_t aw_peers_choose(const struct aw_peers *peers, const float state[AW_PEER
     const struct aw_peers_memory *m = &peers->memory;
     float worth[AW_PEERS_CHOICES];
     uint32_t best = 0;
-    if (!peers->task.peers || m->category >= AW_PEERS_CATEGORIES ||
-        aw_actnet_act(&peers->task.peers->actor[m->category], state, worth))
+    if (!m->net_id)
         return AS_IT_IS;
+    aw_peers_net_worth(&m->net, state, worth);
     for (uint32_t i = 1; i < AW_PEERS_CHOICES; i++)
         best = worth[i] > worth[best] ? i : best;
     return best;
@@ -277,17 +297,15 @@ static uint64_t peers_learned(const void *self)
 static double peers_distance(const void *self, const struct aw_policy_seen *seen)
 {
     const struct aw_peers *peers = self;
-    const struct aw_peers_model *model = peers->task.peers;
-    const uint32_t category = peers->memory.category;
+    const struct aw_peers_net *net = &peers->memory.net;
     struct aw_peers look = *peers;
     float state[AW_PEERS_STATE];
     double sum = 0;
-    if (!model || category >= AW_PEERS_CATEGORIES)
+    if (!peers->memory.net_id)
         return NAN;
     aw_peers_see(&look, seen->reading, seen->violated, state);
     for (uint32_t i = 0; i < AW_PEERS_STATE; i++) {
-        const double off =
-            (double)((state[i] - model->centre[category][i]) / model->spread[category][i]);
+        const double off = (double)((state[i] - net->centre[i]) / net->spread[i]);
         sum += off * off / AW_PEERS_STATE;
     }
     return sqrt(sum);
@@ -301,6 +319,11 @@ static enum aw_err peers_draw(void *self, struct aw_rng *rng)
     for (uint32_t i = 0; i < AW_CAPACITY_RULE_DIM; i++)
         rule.x[i] = aw_rng_double(rng);
     const uint32_t category = aw_rng_below(rng, AW_PEERS_CATEGORIES);
+    struct aw_peers_net net = {.theta = {0}};
+    aw_rng_fill_normal(rng, net.theta, AW_PEERS_THETA);
+    for (uint32_t i = 0; i < AW_PEERS_STATE; i++)
+        net.spread[i] = 1;
+    net_take(&peers->memory, &net);
     set(peers, category, &rule, (int32_t)aw_rng_below(rng, leans) + AW_PEERS_LEAN_MIN);
     return AW_OK;
 }
@@ -366,7 +389,8 @@ AW_LAYOUT(peers_layout, struct aw_peers_memory, 0, rule.x, lived.margin_trim, li
           lived.high_load, lived.oom_floor_bytes, lived.bound_millicores, lived.spare, lived.load,
           lived.memory_bytes, lived.step, lived.idle, lived.since_resize, lived.quiet,
           AW_CONTEXT_MEMORY(context.), known.checksum, known.distance, known.missed, known.level,
-          known.switches, arrivals_per_s, swing, id, recent, since, category, lean, chosen);
+          known.switches, arrivals_per_s, swing, id, recent, since, category, lean, chosen, net_id,
+          net.theta, net.centre, net.spread);
 
 static size_t peers_state_bytes(const void *self)
 {
@@ -378,8 +402,6 @@ static void peers_save(const void *self, void *bytes)
     memcpy(bytes, &((const struct aw_peers *)self)->memory, peers_state_bytes(self));
 }
 
-/* By another model than it was saved with it goes on as that one's: its networks are shared, and
- * are replaced for all. */
 static enum aw_err peers_load(void *self, const void *bytes)
 {
     struct aw_peers *peers = self;
@@ -392,19 +414,41 @@ static enum aw_err peers_load(void *self, const void *bytes)
     for (uint32_t i = 0; i < AW_CAPACITY_RULE_DIM; i++)
         if (!(memory.rule.x[i] >= 0 && memory.rule.x[i] <= 1))
             return AW_ERR_FORMAT;
+    if (memory.net_id && !aw_peers_net_sound(&memory.net))
+        return AW_ERR_FORMAT;
     peers->memory = memory;
-    if (memory.id)
-        peers->memory.id = id_of(peers);
     return AW_OK;
 }
 
 /* --- as a file -------------------------------------------------------------------------------- */
 
+static json_t *floats(const float *from, uint32_t count)
+{
+    json_t *array = json_array();
+    for (uint32_t i = 0; array && i < count; i++)
+        if (json_array_append_new(array, json_real((double)from[i]))) {
+            json_decref(array);
+            return NULL;
+        }
+    return array;
+}
+
+static bool read_floats(const json_t *policy, const char *key, uint32_t count, float *ret)
+{
+    const json_t *array = json_object_get(policy, key);
+    bool good = json_array_size(array) == count;
+    for (uint32_t i = 0; good && i < count; i++) {
+        const json_t *number = json_array_get(array, i);
+        good = json_is_number(number);
+        ret[i] = (float)json_number_value(number);
+    }
+    return good;
+}
+
 static int peers_describe(const void *self, json_t *policy)
 {
     const struct aw_peers *peers = self;
     const struct aw_peers_memory *m = &peers->memory;
-    const struct aw_peers_model *model = peers->task.peers;
     const char *category =
         m->category < AW_PEERS_CATEGORIES ? aw_peers_category_names[m->category] : "unknown";
     json_t *numbers = json_object();
@@ -414,7 +458,11 @@ static int peers_describe(const void *self, json_t *policy)
                                    json_real(m->rule.x[i]));
     bad |= json_object_set_new(policy, "numbers", numbers);
     bad |= json_object_set_new(policy, "lean", json_integer(m->lean));
-    bad |= json_object_set_new(policy, "network", json_boolean(model != NULL));
+    bad |= m->net_id
+               ? json_object_set_new(policy, "theta", floats(m->net.theta, AW_PEERS_THETA)) |
+                     json_object_set_new(policy, "centre", floats(m->net.centre, AW_PEERS_STATE)) |
+                     json_object_set_new(policy, "spread", floats(m->net.spread, AW_PEERS_STATE))
+               : 0;
     bad |= json_object_set_new(policy, "factor", json_real(aw_peers_factor[m->chosen]));
     return bad;
 }
@@ -443,10 +491,20 @@ static enum aw_err peers_read(void *self, const json_t *policy, uint64_t id, str
         if (!(rule.x[i] >= 0 && rule.x[i] <= 1))
             return aw_fail(diag, AW_ERR_FORMAT, "numbers.%s: expected a number from 0 to 1", name);
     }
+    peers->memory.net_id = 0;
+    if (json_object_get(policy, "theta")) {
+        struct aw_peers_net net;
+        if (!read_floats(policy, "theta", AW_PEERS_THETA, net.theta) ||
+            !read_floats(policy, "centre", AW_PEERS_STATE, net.centre) ||
+            !read_floats(policy, "spread", AW_PEERS_STATE, net.spread) || !aw_peers_net_sound(&net))
+            return aw_fail(diag, AW_ERR_FORMAT,
+                           "theta, centre, spread: expected %u, %u and %u numbers within range",
+                           AW_PEERS_THETA, AW_PEERS_STATE, AW_PEERS_STATE);
+        net_take(&peers->memory, &net);
+    }
     set(peers, found, &rule, (int32_t)json_integer_value(lean));
     if (peers->memory.id != id)
-        return aw_fail(diag, AW_ERR_CONFIG,
-                       "id: of other networks than those that are in use here");
+        return aw_fail(diag, AW_ERR_FORMAT, "id: not that of this policy");
     return AW_OK;
 }
 

@@ -10,7 +10,7 @@
  *
  * A newcomer is watched for ten minutes, put into a category, and begins with its network.
  *
- * Memory:  one block; the model (peers_model.h) is borrowed from the task.
+ * Memory:  one block, with a copy of the network; the model (peers_model.h) is borrowed.
  * Threads: as policy.h.
  *
  * The trap: aw_peers_see takes in what it is shown. Asking twice in a step counts as two steps.
@@ -42,6 +42,8 @@ struct aw_peers_memory {
     uint32_t category;     /* enum aw_peers_category; AW_PEERS_CATEGORIES: not known yet */
     int32_t lean;          /* choices further up, towards more */
     uint32_t chosen;       /* the last choice, lean included */
+    uint64_t net_id;       /* of what follows; 0: no network, and the rule stays as it is */
+    struct aw_peers_net net;
 };
 #pragma GCC diagnostic pop
 
@@ -57,6 +59,8 @@ struct aw_peers *aw_peers_of(const struct aw_policy *policy); /* NULL: of anothe
 void aw_peers_begin(struct aw_peers *peers, const struct aw_policy_task *task);
 /* The category and the rule of a workload whose context is known (aw_context_read), without a lean. */
 void aw_peers_know(struct aw_peers *peers, const float context[AW_CONTEXT_DIM]);
+/* The network of its category, of a model; NULL: none. */
+void aw_peers_wear(struct aw_peers *peers, const struct aw_peers_model *model);
 /* Leans by so much from now on; category and rule stay. */
 void aw_peers_lean(struct aw_peers *peers, int32_t lean);
 /* The category, rule and lean of another. */

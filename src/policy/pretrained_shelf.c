@@ -61,7 +61,6 @@ void aw_model_shelf_free(struct aw_model_shelf *shelf)
     for (uint32_t i = 0; i < shelf->count; i++) {
         aw_pretrained_close(shelf->book[i].model);
         aw_library_deinit(&shelf->book[i].library);
-        aw_peers_model_deinit(&shelf->book[i].peers);
     }
     aw_alloc_free(shelf->alloc, shelf);
 }

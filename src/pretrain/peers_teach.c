@@ -2,6 +2,7 @@
 #include "pretrain/peers_teach.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/units.h"
@@ -11,7 +12,10 @@
 #define CONTEXT_STEPS 44u /* under the plain rule: categories come out of them */
 #define SETTLE_STEPS  4u  /* of an episode, before it is learned from */
 #define HORIZON       100u
-#define PLAIN         4u /* the choice while it is not known what they are */
+#define PLAIN         4u   /* the choice while it is not known what they are */
+#define NEED_FOLLOWS  0.05 /* of a step's need, in what its cost is compared with */
+#define NEED_LEAST    0.02 /* of the cost: asleep, it needs nothing */
+#define REWARD_SCALE  0.05 /* values of about 1 */
 #define CHECKS        10u
 #define CHECK_STEPS   600u
 
@@ -23,14 +27,13 @@ void aw_peers_teach_config_init(struct aw_peers_teach_config *config)
 {
     *config = (struct aw_peers_teach_config){.cores = 2,
                                              .towns = 24,
-                                             .towns_checked = 8,
+                                             .towns_checked = 16,
                                              .agents_min = 6,
                                              .agents_max = 20,
-                                             .room_min = 6,
-                                             .room_max = 12,
+                                             .room_min = 3,
+                                             .room_max = 9,
                                              .episodes = 600,
-                                             .slo_weight = 0.7,
-                                             .miss = 2,
+                                             .miss = 15,
                                              .team_weight = 0.25};
     aw_simulate_config_init(&config->simulate);
 }
@@ -45,8 +48,9 @@ struct citizen {
     struct aw_peers peers;
     struct aw_guard_memory rails;
     struct aw_step_seen seen;
-    struct aw_peers known; /* its category and its rule */
-    double moved;          /* change of replicas of its last plan, as carried out */
+    struct aw_peers known;        /* its category and its rule */
+    double moved;                 /* change of replicas of its last plan, as carried out */
+    double need_known, need_slow; /* $ of a step: while it was got to know, and of late */
     double cost, need, missed;
     uint32_t scored;
 };
@@ -144,6 +148,7 @@ static enum aw_err town_begin(struct town *town, uint64_t seed)
             aw_peers_become(&c->peers, &c->known);
         aw_guard_begin(&c->rails);
         c->moved = 0;
+        c->need_slow = c->need_known;
     }
     err = err ? err : aw_sim_reset(town->sim, seed);
     return err ? err : aw_step_advance(&town->citizen[0].rules, &town->cluster);
@@ -212,6 +217,9 @@ static enum aw_err town_get_to_know(struct town *town, uint64_t seed)
                                ? (double)NAN
                                : c->seen.sample.latency_us_p50.value,
                            &c->task.slo, c->seen.score.violated, c->rules.step_s);
+            c->need_known +=
+                aw_need_per_hour(&c->task.prices, &c->task.need.bounds, &c->seen.reading) *
+                c->rules.step_s / 3600 / CONTEXT_STEPS;
             err = citizen_act(town, i, PLAIN);
         }
         err = err ? err : aw_step_advance(&town->citizen[0].rules, &town->cluster);
@@ -266,6 +274,10 @@ static enum aw_err town_init(const struct aw_peers_teach_config *config,
 
 /* --- what a team sees and gets ---------------------------------------------------------------- */
 
+/* The rule as it is, or near it, until something is learned: logits that are added to those of the
+ * networks while they learn, and are part of them afterwards. */
+static const float prior[AW_PEERS_CHOICES] = {-2, -1.2f, -0.5f, 0, 0, -0.5f, -1.5f, -2.5f};
+
 static void see(void *ctx, struct aw_team *team)
 {
     struct school *school = ctx;
@@ -282,6 +294,7 @@ static void see(void *ctx, struct aw_team *team)
         figures[4] = (float)c->seen.score.sp;
         figures[5] =
             (float)(0.5 * (c->seen.score.cpu_utilisation + c->seen.score.memory_utilisation));
+        memcpy(team->mask + (size_t)i * AW_PEERS_CHOICES, prior, sizeof prior);
         school->count[c->known.memory.category]++;
         for (uint32_t k = 0; k < AW_PEERS_STATE; k++) {
             school->sum[c->known.memory.category][k] += (double)state[k];
@@ -301,10 +314,15 @@ static void step(void *ctx, struct aw_team *team, const uint8_t *action)
     err = err ? err : aw_step_advance(&town->citizen[0].rules, &town->cluster);
     err = err ? err : town_look(town);
     for (uint32_t i = 0; i < town->count; i++) {
-        const struct aw_score *score = &town->citizen[i].seen.score;
-        const double kept = score->violated ? score->sp - config->miss : 1;
+        struct citizen *c = &town->citizen[i];
+        const struct aw_score *score = &c->seen.score;
+        const double need =
+            aw_need_per_hour(&c->task.prices, &c->task.need.bounds, &c->seen.reading) *
+            c->rules.step_s / 3600;
+        c->need_slow += NEED_FOLLOWS * (need - c->need_slow);
+        const double dear = score->cost / fmax(NEED_LEAST * score->cost, c->need_slow);
         team->own[i] =
-            (float)(config->slo_weight * kept + (1 - config->slo_weight) * score->cpu_utilisation);
+            (float)(-REWARD_SCALE * (log(fmax(1e-3, dear)) + (score->violated ? config->miss : 0)));
     }
     school->err = err;
 }
@@ -323,7 +341,7 @@ static enum aw_err live(struct town *towns, uint32_t count, const struct aw_peer
             struct citizen *c = &town->citizen[i];
             c->cost = c->need = c->missed = 0;
             c->scored = 0;
-            c->peers.task.peers = choice < AW_PEERS_CHOICES ? NULL : model;
+            aw_peers_wear(&c->peers, choice < AW_PEERS_CHOICES ? NULL : model);
         }
         for (uint32_t t = 0; !err && t < CHECK_STEPS; t++) {
             err = town_look(town);
@@ -376,16 +394,26 @@ static void model_take(const struct aw_simppo *simppo, const struct school *scho
                        struct aw_peers_model *model)
 {
     for (uint32_t k = 0; k < AW_PEERS_CATEGORIES; k++) {
-        size_t count = 0;
-        const float *theta = aw_simppo_actor(simppo, k, &count);
-        AW_ASSERT(count <= model->actor[k].count);
-        memcpy(model->actor[k].theta, theta, count * sizeof *theta);
+        const float *theta;
+        const struct aw_mlp *actor = aw_simppo_actor(simppo, k, &theta);
+        struct aw_peers_net *net = &model->net[k];
+        float *to = net->theta;
+        for (uint32_t l = 0; l < actor->layer_count; l++) {
+            const struct aw_linear *layer = &actor->layer[l];
+            const size_t weights = (size_t)layer->in * layer->out;
+            memcpy(to, theta + layer->weight, weights * sizeof *to);
+            memcpy(to + weights, theta + layer->bias, layer->out * sizeof *to);
+            to += weights + layer->out;
+        }
+        AW_ASSERT(to == net->theta + AW_PEERS_THETA);
+        for (uint32_t i = 0; i < AW_PEERS_CHOICES; i++) /* the biases of the last layer */
+            to[-(ptrdiff_t)AW_PEERS_CHOICES + i] += prior[i];
         const double n = fmax(1, school->count[k]);
         for (uint32_t i = 0; i < AW_PEERS_STATE; i++) {
             const double mean = school->sum[k][i] / n;
             const double variance = school->square[k][i] / n - mean * mean;
-            model->centre[k][i] = (float)mean;
-            model->spread[k][i] = (float)sqrt(fmax(1e-3, variance));
+            net->centre[i] = (float)mean;
+            net->spread[i] = (float)sqrt(fmax(1e-3, variance));
         }
     }
 }
@@ -433,8 +461,6 @@ static void class_deinit(struct class *class, const struct aw_alloc *alloc)
     aw_simppo_free(class->simppo);
     aw_team_deinit(&class->team);
     aw_multi_deinit(&class->world);
-    aw_peers_model_deinit(&class->best);
-    aw_peers_model_deinit(&class->now);
 }
 
 static enum aw_err class_init(struct class *class, const struct aw_peers_teach_config *config,
@@ -453,6 +479,7 @@ static enum aw_err class_init(struct class *class, const struct aw_peers_teach_c
     aw_simppo_settings_init(&simppo, false);
     simppo.horizon = HORIZON;
     simppo.relu = true;
+    simppo.hidden = AW_PEERS_HIDDEN;
     enum aw_err err =
         towns_init(config, &config->learn, config->towns, seed, alloc, &class->learn, diag);
     err = err ? err
@@ -467,9 +494,7 @@ static enum aw_err class_init(struct class *class, const struct aw_peers_teach_c
     aw_multi_reset(&class->world, seed);
     err = aw_team_init(&class->team, &class->world, &team, alloc);
     class->team.drive = &class->drive;
-    err = err ? err : aw_simppo_new(&simppo, &class->team, seed, alloc, &class->simppo, diag);
-    err = err ? err : aw_peers_model_init(&class->best, AW_SIMPPO_HIDDEN, alloc);
-    return err ? err : aw_peers_model_init(&class->now, AW_SIMPPO_HIDDEN, alloc);
+    return err ? err : aw_simppo_new(&simppo, &class->team, seed, alloc, &class->simppo, diag);
 }
 
 static enum aw_err episode(struct class *class, uint32_t number)
@@ -515,9 +540,7 @@ static enum aw_err check(struct class *class, uint32_t episodes, uint32_t *ret_e
                                config->simulate.settings.slo_budget, NULL, NULL)
                              .value;
     if (value < class->best_value) {
-        const struct aw_peers_model other = class->best;
         class->best = class->now;
-        class->now = other;
         class->best_value = value;
         *ret_episodes = episodes;
     }
@@ -565,7 +588,6 @@ enum aw_err aw_peers_teach(const struct aw_peers_teach_config *config,
     err = err ? err : report(class, &taught);
     if (!err) {
         *ret_model = class->best;
-        class->best = (struct aw_peers_model){0};
         *ret_taught = taught;
     } else if (said.text[0] && diag) {
         *diag = said;

@@ -36,8 +36,7 @@ struct aw_peers_teach_config {
     uint32_t agents_min, agents_max;    /* of a town */
     double room_min, room_max;          /* cores of a town, over what its mean loads need */
     uint32_t episodes;
-    double slo_weight;  /* of the SLO in an agent's reward; the rest is its utilization */
-    double miss;        /* what a missed step costs beside its SLO preservation */
+    double miss;        /* what a missed step costs in an agent's reward, in ln of cost */
     double team_weight; /* of the team's mean in the reward */
 };
 /* Defaults; pools and loads are the caller's to fill in. */

@@ -96,6 +96,7 @@ static void take(const struct aw_sample *sample, int64_t stale_us, double slo_qu
         AW_RESOURCE_MAP(X)
 #undef X
             .replicas_ready = sample->replicas_ready,
+        .replicas_pending = sample->replicas_pending,
         .rollout = sample->rollout,
         FIGURE(cpu_cores_used),
         FIGURE(memory_bytes_used),

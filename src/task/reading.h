@@ -24,6 +24,7 @@ struct aw_reading {
 
     /* there */
     int64_t replicas_ready;
+    int64_t replicas_pending; /* that no node has room for: they serve nobody and cost nothing */
     double allocated[AW_RESOURCES]; /* sums of the sizes of all that is placed, ready or not */
 
     /* measured over the last step; NAN: missing, stale or absurd */
@@ -40,11 +41,12 @@ struct aw_reading {
     uint32_t oom_kills; /* since the reading before */
     uint32_t rollout;   /* 1: a vertical change is being rolled out */
 };
-#define AW_READING(at)                                                                             \
-    at at_us, at wanted, at replicas_ready, at allocated, at cpu_cores_used, at memory_bytes_used, \
-        at memory_bytes_peak, at throttled_share, at disk_bytes_per_s, at net_bytes_per_s,         \
-        at arrivals_per_s, at completions_per_s, at errors_per_s, at in_flight, at latency_us_slo, \
-        at cpu_utilisation, at memory_utilisation, at age_s, at oom_kills, at rollout
+#define AW_READING(at)                                                                            \
+    at at_us, at wanted, at replicas_ready, at replicas_pending, at allocated, at cpu_cores_used, \
+        at memory_bytes_used, at memory_bytes_peak, at throttled_share, at disk_bytes_per_s,      \
+        at net_bytes_per_s, at arrivals_per_s, at completions_per_s, at errors_per_s,             \
+        at in_flight, at latency_us_slo, at cpu_utilisation, at memory_utilisation, at age_s,     \
+        at oom_kills, at rollout
 
 /* Which of the latencies that there are a quantile means: 0 the median, 1 the 95th percentile, 2
  * the 99th, which 0 stands for too. */

@@ -7,6 +7,7 @@
 #include "task/bounds.h"
 #include "task/objective.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -46,13 +47,6 @@ static json_t *finish(json_t *value, bool ok)
 static json_t *integer_or_null(int64_t value)
 {
     return value > 0 ? json_integer(value) : json_null();
-}
-
-static double cost_with(const struct aw_pilot_config *config, const struct aw_plan *present,
-                        const struct aw_plan *plan)
-{
-    const struct aw_plan all = aw_plan_over(plan, present);
-    return aw_prices_per_hour(&config->prices, &all);
 }
 
 /* --- a row ------------------------------------------------------------------------------------ */
@@ -154,8 +148,8 @@ static void set_decided(json_t *row, struct aw_api *api, const struct aw_desk_vi
     aw__json_set(row, "arrivals_per_s", aw__json_num(d->reading.arrivals_per_s), ok);
     aw__json_set(row, "figures_age_s", aw__json_num(d->reading.age_s), ok);
     aw__json_set(row, "latency_us", aw__json_num(d->score.latency_us_slo), ok);
-    const double cost = aw_prices_per_hour(&config->prices, present),
-                 other = cost_with(config, present, &d->by_fallback);
+    double cost, other;
+    aw_recent_costs(config, d, present, &cost, &other);
     aw__json_set(row, "cost_per_hour", aw__json_num(cost), ok);
     aw__json_set(row, "fallback_cost_per_hour", aw__json_num(other), ok);
     aw_recent_lock(&api->watch);
@@ -278,6 +272,11 @@ static json_t *conditions_json(const struct aw_desk_view *view, const struct aw_
     snprintf(text, sizeof text, "%u of %u replicas are ready", ready, wanted);
     add_condition(conditions, "Ready", ready >= wanted, ready >= wanted ? "Ready" : "Starting",
                   text, &ok);
+    const int64_t pending = d->answered ? d->reading.replicas_pending : 0;
+    snprintf(text, sizeof text, "the cluster is full: %" PRId64 " pod%s pending", pending,
+             pending == 1 ? "" : "s");
+    add_condition(conditions, "Placed", pending == 0, pending ? "ClusterFull" : "Placed",
+                  pending ? text : "every replica has a node", &ok);
     const bool fresh = d->answered && d->reading.age_s <= view->config->stale_s;
     if (isfinite(d->reading.age_s))
         snprintf(text, sizeof text, "oldest figure %.0f s old", d->reading.age_s);

@@ -164,9 +164,21 @@ static float f32(double value)
     return (float)value;
 }
 
-static double cost_of(const struct aw_pilot_config *config, const struct aw_plan *plan)
+static double cost_of(const struct aw_pilot_config *config, struct aw_plan plan, int64_t most)
 {
-    return aw_prices_per_hour(&config->prices, plan);
+    plan.replicas = plan.replicas < most ? plan.replicas : most;
+    return aw_prices_per_hour(&config->prices, &plan);
+}
+
+void aw_recent_costs(const struct aw_pilot_config *config, const struct aw_decision *decision,
+                     const struct aw_plan *present, double *ret_cost, double *ret_fallback)
+{
+    /* a pod that no node has room for costs nothing; where some wait, more of them would wait too */
+    const struct aw_reading *reading = &decision->reading;
+    const int64_t waits = decision->answered ? reading->replicas_pending : 0;
+    const int64_t there = reading->replicas_wanted - waits, most = waits > 0 ? there : INT64_MAX;
+    *ret_cost = cost_of(config, *present, most);
+    *ret_fallback = cost_of(config, aw_plan_over(&decision->by_fallback, present), most);
 }
 
 static uint16_t u16(int64_t value)
@@ -183,6 +195,8 @@ static void point_fill(struct aw_recent_point *p, const struct aw_desk_view *vie
     if (d->applied)
         present = aw_plan_over(&d->guard.plan, &present);
     const struct aw_plan fallback = aw_plan_over(&d->by_fallback, &present);
+    double cost, fallback_cost;
+    aw_recent_costs(view->config, d, &present, &cost, &fallback_cost);
     *p = (struct aw_recent_point){
         .at_us = d->at_us,
         .arrivals_per_s = f32(d->reading.arrivals_per_s),
@@ -191,8 +205,8 @@ static void point_fill(struct aw_recent_point *p, const struct aw_desk_view *vie
         .memory_used = f32(d->reading.memory_utilisation),
         .cpu_millicores = f32((double)present.cpu_millicores),
         .memory_bytes = f32((double)present.memory_bytes),
-        .cost_per_hour = f32(cost_of(view->config, &present)),
-        .fallback_cost_per_hour = f32(cost_of(view->config, &fallback)),
+        .cost_per_hour = f32(cost),
+        .fallback_cost_per_hour = f32(fallback_cost),
         .reward = d->answered ? f32(d->score.paper_reward) : NAN,
         .twin_cost_per_hour = twin->there ? f32(twin->cost_per_hour) : NAN,
         .twin_latency_us = twin->there ? f32(twin->latency_us) : NAN,
