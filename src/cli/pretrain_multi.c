@@ -226,8 +226,8 @@ static const struct aw_option multi_options[] = {
               "(default: " AW_APPSET_TRACE " in AWARE_DATA_DIR)"),
     AW_OPTION(FILE, "out", 0, "NAME", NULL, "writes NAME" ENDING " and its card, NAME.md",
               .required = true),
-    AW_NUMBER("episodes", 0, "N", "600", 1, 1000000, "episodes, of 100 steps of one town each"),
-    AW_NUMBER("towns", 0, "N", "24", 1, 1000, "towns to learn in, of 6 to 20 applications"),
+    AW_NUMBER("episodes", 0, "N", "1500", 1, 1000000, "episodes, of 100 steps of one town each"),
+    AW_NUMBER("towns", 0, "N", "32", 1, 1000, "towns to learn in, of 6 to 20 applications"),
     AW_OPTION_SEED("1", "where all chance starts; the same seed gives the same model"),
     AW_FLAG("force", 'f', "replace files that are there"),
     AW_FLAG("quiet", 'q', "no progress on stderr"),
@@ -235,7 +235,7 @@ static const struct aw_option multi_options[] = {
 };
 static const struct aw_example multi_examples[] = {
     {"aware pretrain multi --out models/multi --load traces/day.csv",
-     "24 towns, each application with a function of the trace as its load"},
+     "32 towns, each application with a function of the trace as its load"},
     {"aware pretrain multi --out models/ours --load bursts --episodes 100", "a short one"},
     {NULL, NULL},
 };

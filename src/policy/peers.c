@@ -235,7 +235,8 @@ static bool peers_act(void *self, const struct aw_policy_seen *seen, struct aw_p
     return true;
 }
 
-/* The network of its category is what others have lived, until it has found a lean of its own. */
+/* The rule that did best elsewhere, and the network of its category if there is one, are what
+ * others have lived, until it has found a lean of its own. */
 static void begin_as_others(struct aw_peers *peers, const struct aw_policy_seen *seen)
 {
     struct aw_peers_memory *m = &peers->memory;
@@ -247,6 +248,10 @@ static void begin_as_others(struct aw_peers *peers, const struct aw_policy_seen 
         !aw_context_read(&m->context, &task->slo, context))
         return;
     aw_peers_know(peers, context);
+    if (!task->peers) {
+        m->known = (struct aw_policy_known){.checksum = task->library->checksum, .missed = NAN};
+        return;
+    }
     m->known = (struct aw_policy_known){.checksum = task->peers->checksum,
                                         .missed = (double)task->peers->missed[m->category]};
 }
@@ -265,7 +270,7 @@ static void peers_observe(void *self, const struct aw_policy_seen *seen)
 {
     struct aw_peers *peers = self;
     struct aw_peers_memory *m = &peers->memory;
-    if (peers->task.peers && !m->id)
+    if ((peers->task.peers || peers->task.library) && !m->id)
         begin_as_others(peers, seen);
     if (!m->id)
         return;

@@ -57,7 +57,7 @@ struct aw_peers *aw_peers_of(const struct aw_policy *policy); /* NULL: of anothe
 
 /* As new, in the caller's storage. */
 void aw_peers_begin(struct aw_peers *peers, const struct aw_policy_task *task);
-/* The category and the rule of a workload whose context is known (aw_context_read), without a lean. */
+/* The category and the rule of a workload whose context is known; no lean. */
 void aw_peers_know(struct aw_peers *peers, const float context[AW_CONTEXT_DIM]);
 /* The network of its category, of a model; NULL: none. */
 void aw_peers_wear(struct aw_peers *peers, const struct aw_peers_model *model);

@@ -84,7 +84,7 @@ AW_NODISCARD enum aw_err aw_pretrained_specialise(const struct aw_pretrained *mo
 #define AW_MODEL_SHELF_NONE        "none"
 #define AW_MODEL_SHELF_FILE        "default.safetensors" /* that is shipped */
 #define AW_MODEL_SHELF_LIBRARY     "library.safetensors" /* likewise, of capacity rules */
-#define AW_MODEL_SHELF_PEERS       "multi.safetensors"   /* likewise, of agents that learn together */
+#define AW_MODEL_SHELF_PEERS       "multi.safetensors"   /* likewise, of agents of one cluster */
 
 struct aw_model_shelf; /* opaque */
 

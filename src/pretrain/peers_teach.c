@@ -26,14 +26,14 @@ _Static_assert((int)AW_PEERS_CATEGORIES == (int)AW_MULTI_CATEGORIES, "and so the
 void aw_peers_teach_config_init(struct aw_peers_teach_config *config)
 {
     *config = (struct aw_peers_teach_config){.cores = 2,
-                                             .towns = 24,
+                                             .towns = 32,
                                              .towns_checked = 16,
                                              .agents_min = 6,
                                              .agents_max = 20,
                                              .room_min = 3,
                                              .room_max = 9,
-                                             .episodes = 600,
-                                             .miss = 15,
+                                             .episodes = 1500,
+                                             .miss = 4,
                                              .team_weight = 0.25};
     aw_simulate_config_init(&config->simulate);
 }
@@ -479,6 +479,10 @@ static enum aw_err class_init(struct class *class, const struct aw_peers_teach_c
     aw_simppo_settings_init(&simppo, false);
     simppo.horizon = HORIZON;
     simppo.relu = true;
+    /* replicas take steps to come, and a network that begins near the rule has little to explore */
+    simppo.gamma = 0.97;
+    simppo.entropy = 0.002;
+    simppo.lr = 3e-4;
     simppo.hidden = AW_PEERS_HIDDEN;
     enum aw_err err =
         towns_init(config, &config->learn, config->towns, seed, alloc, &class->learn, diag);

@@ -96,7 +96,7 @@ static enum aw_err peers_learn(struct aw_lesson *lesson, struct aw_diag *diag)
     struct aw_peers found;
     int32_t lean = 0;
     double value = NAN;
-    if (lesson->policy_task->peers && !peers->memory.id)
+    if ((lesson->policy_task->peers || lesson->policy_task->library) && !peers->memory.id)
         return aw_fail(diag, AW_ERR_NODATA, "the category of workload %s is not known yet",
                        lesson->workload);
     enum aw_err err = aw_rehearsal_new(&lesson->copies, lesson->alloc, &rehearsal, diag);

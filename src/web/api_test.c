@@ -209,7 +209,7 @@ static void a_description_has_all_that_people_ask_for(void **state)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!json_object_get(json, keys[i]))
             fail_msg("no %s", keys[i]);
-    assert_int_equal(json_array_size(json_object_get(json, "conditions")), 6);
+    assert_int_equal(json_array_size(json_object_get(json, "conditions")), 7);
     assert_true(json_array_size(json_object_get(json, "recent")) > 0);
     json_t *same = get("/v1/workloads/-/web"), *alone = get("/v1/workloads/web");
     assert_string_equal(text_at(same, "name"), "shop/web");

@@ -58,9 +58,10 @@ static inline void aw_api_testing_must(enum aw_err err, const struct aw_diag *di
 }
 
 /* Without a journal explanations are of the last decision, and cheap. `served`: a policy acts from
- * the first tick on, untaught, and none is searched for within a hundred. */
-static inline void aw_api_world_open_as(struct aw_api_world *w, enum aw_guard_mode mode,
-                                        bool journal, bool served)
+ * the first tick on, untaught, and none is searched for within a hundred. `one_node_cores`: of the
+ * only node; 0: the default cluster. */
+static inline void aw_api_world_open_on(struct aw_api_world *w, enum aw_guard_mode mode,
+                                        bool journal, bool served, double one_node_cores)
 {
     static const char *const names[] = {"shop/cart", "shop/web", "bank/cart"};
     struct aw_diag diag = {0};
@@ -111,6 +112,10 @@ static inline void aw_api_world_open_as(struct aw_api_world *w, enum aw_guard_mo
                                        .hooks = aw_desk_hooks(w->desk),
                                        .steadfast = true};
     aw_conf_defaults(aw_sim_fields, &w->config.sim);
+    if (one_node_cores > 0) {
+        w->config.sim.node_count = 1;
+        w->config.sim.node_cores = one_node_cores;
+    }
     aw_api_testing_must(aw_job_new(&w->config, NULL, &w->job, &diag), &diag);
     aw_api_testing_must(
         aw_desk_attach(w->desk, aw_job_loop(w->job), w->task, aw_job_now_us(w->job), &diag), &diag);
@@ -123,6 +128,12 @@ static inline void aw_api_world_open_as(struct aw_api_world *w, enum aw_guard_mo
     snprintf(w->api_config.state, sizeof w->api_config.state, "%s", w->folder);
     snprintf(w->api_config.audit, sizeof w->api_config.audit, "%s/audit", w->folder);
     AW_ASSERT(!aw_api_init(&w->api, &w->api_config));
+}
+
+static inline void aw_api_world_open_as(struct aw_api_world *w, enum aw_guard_mode mode,
+                                        bool journal, bool served)
+{
+    aw_api_world_open_on(w, mode, journal, served, 0);
 }
 
 static inline void aw_api_world_open_with(struct aw_api_world *w, enum aw_guard_mode mode,

@@ -173,7 +173,7 @@ static double cost_of(const struct aw_pilot_config *config, struct aw_plan plan,
 void aw_recent_costs(const struct aw_pilot_config *config, const struct aw_decision *decision,
                      const struct aw_plan *present, double *ret_cost, double *ret_fallback)
 {
-    /* a pod that no node has room for costs nothing; where some wait, more of them would wait too */
+    /* a pod without a node costs nothing; where some wait, more of them would wait too */
     const struct aw_reading *reading = &decision->reading;
     const int64_t waits = decision->answered ? reading->replicas_pending : 0;
     const int64_t there = reading->replicas_wanted - waits, most = waits > 0 ? there : INT64_MAX;

@@ -168,8 +168,8 @@ void aw_recent_twin(struct aw_recent *watch, uint32_t index, const struct aw_rec
 void aw_recent_tick(struct aw_recent *watch, struct aw_desk *desk);
 
 /* What a workload costs by its latest decision, `present` being what is wanted of it, and what the
- * fallback's idea of now would cost. One basis for both, and the same as a step's cost has: replicas
- * that no node has room for cost nothing, and where some wait, more would wait too. */
+ * fallback's idea of now would. One basis for both, and that of a step's cost: replicas that no
+ * node has room for cost nothing, and where some wait, more would wait too. */
 void aw_recent_costs(const struct aw_pilot_config *config, const struct aw_decision *decision,
                      const struct aw_plan *present, double *ret_cost, double *ret_fallback);
 /* What is saved, as a share of what the fallback costs; NAN: not known. One definition for every

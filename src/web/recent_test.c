@@ -100,6 +100,72 @@ static void the_twin_belongs_to_the_step_that_it_lived(void **state)
 
 /* --- rings ------------------------------------------------------------------------------------ */
 
+/* `aw_recent_costs` and a step's cost have one basis: what has a node. */
+static void a_full_cluster_is_said_everywhere_and_what_waits_costs_nothing(void **state)
+{
+    (void)state;
+    static struct aw_api_world full;
+    const struct aw_desk_view *view = NULL;
+    struct aw_desk_view views[AW_API_TESTING_WORKLOADS];
+    int64_t pending = 0;
+    aw_api_world_open_on(&full, AW_GUARD_AUTO, true, false, 9.5);
+    for (uint32_t t = 0; t < 200 && !pending; t++) {
+        aw_api_world_run(&full, 1);
+        for (uint32_t i = 0; i < AW_API_TESTING_WORKLOADS && !pending; i++) {
+            aw_desk_peek(full.desk, i, &views[i]);
+            view = &views[i];
+            pending = view->decision->reading.replicas_pending;
+        }
+    }
+    assert_true(pending > 0);
+    char path[128], expected[64];
+    snprintf(expected, sizeof expected, "the cluster is full: %d pod%s pending", (int)pending,
+             pending == 1 ? "" : "s");
+    snprintf(path, sizeof path, "/v1/workloads/%s", view->name);
+    struct aw_api_response answer;
+    const struct aw_api_request request = {.method = "GET", .path = path, .by = AW_API_TESTING_BY};
+    assert_ok(aw_api_answer(&full.api, &request, &answer));
+    json_t *one = json_loadb(answer.body, answer.len, 0, NULL);
+    assert_non_null(one);
+    aw_api_response_deinit(&answer);
+    const json_t *conditions = json_object_get(one, "conditions"), *condition;
+    bool said = false;
+    size_t i;
+    json_array_foreach(conditions, i, condition)
+    {
+        said = said ||
+               (strcmp(json_string_value(json_object_get(condition, "type")), "Placed") == 0 &&
+                json_is_false(json_object_get(condition, "ok")) &&
+                strcmp(json_string_value(json_object_get(condition, "message")), expected) == 0);
+    }
+    assert_true(said);
+    const json_t *replicas = json_object_get(one, "replicas");
+    assert_int_equal(json_integer_value(json_object_get(replicas, "pending")), pending);
+    json_decref(one);
+    char sentence[AW_EXPLANATION_SENTENCE_MAX];
+    aw_explanation_sentence(view->config, view->decision, sentence, sizeof sentence);
+    if (!strstr(sentence, expected))
+        fail_msg("\"%s\" does not say: %s", sentence, expected);
+    /* four of six have a node; more than these would wait as well, fewer would not */
+    struct aw_decision d = *view->decision;
+    struct aw_plan present = aw_plan_of(d.reading.wanted);
+    double cost, other, four, three;
+    d.reading.replicas_wanted = present.replicas = 6;
+    d.reading.replicas_pending = 2;
+    d.by_fallback = (struct aw_plan){.set = AW_PLAN_REPLICAS, .replicas = 9};
+    aw_recent_costs(view->config, &d, &present, &cost, &other);
+    present.replicas = 4;
+    four = aw_prices_per_hour(&view->config->prices, &present);
+    present.replicas = 3;
+    three = aw_prices_per_hour(&view->config->prices, &present);
+    assert_true(cost == four && other == four && three < four);
+    present.replicas = 6;
+    d.by_fallback.replicas = 3;
+    aw_recent_costs(view->config, &d, &present, &cost, &other);
+    assert_true(cost == four && other == three);
+    aw_api_world_close(&full);
+}
+
 static void a_ring_keeps_the_newest(void **state)
 {
     static struct aw_api_world world;
@@ -211,6 +277,7 @@ AW_TEST_GROUP("recent")
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(points_are_what_was_decided),
         cmocka_unit_test(the_twin_belongs_to_the_step_that_it_lived),
+        cmocka_unit_test(a_full_cluster_is_said_everywhere_and_what_waits_costs_nothing),
         cmocka_unit_test(a_ring_keeps_the_newest),
         cmocka_unit_test(room_is_taken_once_and_a_tick_without_memory_is_counted),
         cmocka_unit_test(a_past_moves_with_its_name),
