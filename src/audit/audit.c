@@ -252,6 +252,29 @@ static enum aw_err write_on(struct aw_audit *a, struct aw_diag *diag)
     return AW_OK;
 }
 
+enum aw_err aw__audit_begin_file(struct aw_audit *a, int file, struct aw_diag *diag)
+{
+    const struct aw_disk_ops *ops = a->disk->ops;
+    enum aw_err err = ops->write(a->disk->self, file, 0, a->group, a->group_len, diag);
+    if (!err)
+        err = sync_file(a, file, diag);
+    place(diag, a, a->number + 1, err);
+    if (!err)
+        err = sync_folder(a, diag);
+    if (err) {
+        ops->close(a->disk->self, file);
+        return err;
+    }
+    a->mess = AW__AUDIT_CLEAN;
+    ops->close(a->disk->self, a->file);
+    a->file = file;
+    a->number++;
+    a->size = a->group_len;
+    if (a->config.files_max)
+        a->numbers[a->number_count++] = a->number;
+    return AW_OK;
+}
+
 static enum aw_err write_new(struct aw_audit *a, struct aw_diag *diag)
 {
     const struct aw_disk_ops *ops = a->disk->ops;
@@ -265,23 +288,7 @@ static enum aw_err write_new(struct aw_audit *a, struct aw_diag *diag)
     if (err || (err = ops->open(self, path, AW_DISK_CREATE, &file, diag)))
         return err;
     a->mess = AW__AUDIT_NEW_FILE;
-    if (!(err = ops->write(self, file, 0, a->group, a->group_len, diag)))
-        err = sync_file(a, file, diag);
-    place(diag, a, a->number + 1, err);
-    if (!err)
-        err = sync_folder(a, diag);
-    if (err) {
-        ops->close(self, file);
-        return err;
-    }
-    a->mess = AW__AUDIT_CLEAN;
-    ops->close(self, a->file);
-    a->file = file;
-    a->number++;
-    a->size = a->group_len;
-    if (a->config.files_max)
-        a->numbers[a->number_count++] = a->number;
-    return AW_OK;
+    return aw__audit_begin_file(a, file, diag);
 }
 
 void aw_audit_abort(struct aw_audit *audit)
@@ -290,32 +297,41 @@ void aw_audit_abort(struct aw_audit *audit)
     audit->group_last = audit->last;
 }
 
-enum aw_err aw__audit_commit_group(struct aw_audit *a, bool new_file, uint32_t drop,
+enum aw_err aw__audit_commit_group(struct aw_audit *a, struct aw__audit_how how,
                                    struct aw_diag *diag)
 {
-    if (drop && add_retained(a, drop))
-        drop = 0; /* what cannot be said cannot be done; the next rotation tries again */
-    enum aw_err err = new_file ? write_new(a, diag) : write_on(a, diag);
+    if (how.drop && add_retained(a, how.drop))
+        how.drop = 0; /* what cannot be said cannot be done; the next rotation tries again */
+    enum aw_err err = how.new_file ? write_new(a, diag) : write_on(a, diag);
+    if (err == AW_ERR_IO && how.reserved && a->reserved) {
+        how = (struct aw__audit_how){.new_file = false};
+        err = aw__audit_clear(a, diag);
+        err = err ? err : aw__audit_write_reserved(a, diag);
+    }
     if (!err)
         a->last = a->group_last;
     aw_audit_abort(a);
     if (err) {
         enum aw_err ignored = aw__audit_clear(a, NULL); /* else the next commit tries it first */
         (void)ignored;
-    } else if (new_file) {
+    } else if (how.new_file) {
         enum aw_err ignored = aw__audit_write_head(a);
         (void)ignored;
-        drop_files(a, drop);
+        drop_files(a, how.drop);
     }
     return err;
 }
 
-enum aw_err aw_audit_commit(struct aw_audit *audit, struct aw_diag *diag)
+static enum aw_err commit(struct aw_audit *audit, bool reserved, struct aw_diag *diag)
 {
     const uint64_t most = audit->config.file_bytes_max;
     if (audit->group_len == 0)
         return AW_OK;
     enum aw_err err = aw__audit_clear(audit, diag);
+    if (!err && !reserved) {
+        const enum aw_err refused = aw__audit_reserve(audit, diag);
+        err = audit->on_reserve ? refused : AW_OK; /* else there may be room for this group yet */
+    }
     if (err) {
         aw_audit_abort(audit);
         return err;
@@ -323,8 +339,28 @@ enum aw_err aw_audit_commit(struct aw_audit *audit, struct aw_diag *diag)
     bool full = audit->size > 0 && (audit->size > most || audit->group_len > most - audit->size);
     /* where the oldest files cannot be removed, the newest grows: their list has its maximum */
     bool room = !audit->config.files_max || audit->number_count < audit->number_size;
-    bool new_file = audit->number == 0 || (full && room);
-    return aw__audit_commit_group(audit, new_file, new_file ? files_to_drop(audit) : 0, diag);
+    bool new_file = audit->number == 0 || (full && room && !audit->on_reserve);
+    return aw__audit_commit_group(
+        audit,
+        (struct aw__audit_how){.new_file = new_file,
+                               .reserved = reserved && room,
+                               .drop = new_file ? files_to_drop(audit) : 0},
+        diag);
+}
+
+enum aw_err aw_audit_commit(struct aw_audit *audit, struct aw_diag *diag)
+{
+    return commit(audit, false, diag);
+}
+
+enum aw_err aw_audit_commit_reserved(struct aw_audit *audit, struct aw_diag *diag)
+{
+    return commit(audit, true, diag);
+}
+
+bool aw_audit_on_reserve(const struct aw_audit *audit)
+{
+    return audit->on_reserve;
 }
 
 /* ---- append ---- */

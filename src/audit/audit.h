@@ -38,16 +38,17 @@
 
 #include <jansson.h>
 
-#define AW_AUDIT_LINE_MAX        65536u /* bytes of a line with its newline */
-#define AW_AUDIT_KIND_MAX        32u    /* bytes of a kind with its NUL: a-z 0-9 . _ - */
-#define AW_AUDIT_HASH_LEN        64u    /* hexadecimal digits of a hash */
-#define AW_AUDIT_NAME_MAX        64u    /* bytes of a file's name with its NUL */
-#define AW_AUDIT_WHY_MAX         256u   /* bytes of a reason with its NUL */
-#define AW_AUDIT_FILES_LISTED    65536u /* files of a folder */
-#define AW_AUDIT_FILE_BYTES      (16u << 20)
-#define AW_AUDIT_FILE_BYTES_MAX  (1ull << 40)
-#define AW_AUDIT_GROUP_BYTES     (1u << 20)
-#define AW_AUDIT_GROUP_BYTES_MAX (64u << 20)
+#define AW_AUDIT_LINE_MAX          65536u /* bytes of a line with its newline */
+#define AW_AUDIT_KIND_MAX          32u    /* bytes of a kind with its NUL: a-z 0-9 . _ - */
+#define AW_AUDIT_HASH_LEN          64u    /* hexadecimal digits of a hash */
+#define AW_AUDIT_NAME_MAX          64u    /* bytes of a file's name with its NUL */
+#define AW_AUDIT_WHY_MAX           256u   /* bytes of a reason with its NUL */
+#define AW_AUDIT_FILES_LISTED      65536u /* files of a folder */
+#define AW_AUDIT_FILE_BYTES        (16u << 20)
+#define AW_AUDIT_FILE_BYTES_MAX    (1ull << 40)
+#define AW_AUDIT_RESERVE_BYTES_MAX (64u << 20)
+#define AW_AUDIT_GROUP_BYTES       (1u << 20)
+#define AW_AUDIT_GROUP_BYTES_MAX   (64u << 20)
 
 /* Kinds that the log writes itself; callers may not use them.
  * retained: whole oldest files were dropped; members "through_seq" and "through_hash".
@@ -60,6 +61,7 @@ struct aw_audit_config {
     uint64_t file_bytes_max;  /* a commit that would go beyond begins a file; 0: _FILE_BYTES */
     uint32_t files_max;       /* older files are dropped; 0: all are kept; else at least 2 */
     uint32_t group_bytes_max; /* of one commit, allocated at open; 0: _GROUP_BYTES */
+    uint64_t reserve_bytes;   /* blocks for aw_audit_commit_reserved on a full disk; 0: none */
     bool no_sync;             /* acknowledged lines survive kill -9, not a power cut */
     bool begin_new_chain;     /* where the log is damaged: begin a file that says so */
     int64_t now_us;           /* of the entry that says so */
@@ -108,6 +110,12 @@ AW_NODISCARD enum aw_err aw_audit_append_text(struct aw_audit *audit, int64_t at
  * commit tries it first, and works again once the disk does. An empty group is AW_OK without
  * touching the disk. */
 AW_NODISCARD enum aw_err aw_audit_commit(struct aw_audit *audit, struct aw_diag *diag);
+/* The same, for what must be recorded though the disk is full: where the write fails, the file
+ * `reserve`, whose blocks were taken while there was room, becomes the next file of the log. From
+ * then on aw_audit_commit fails (IO) until as many blocks can be reserved again. */
+AW_NODISCARD enum aw_err aw_audit_commit_reserved(struct aw_audit *audit, struct aw_diag *diag);
+/* The disk was full, and the reserve is in use. */
+bool aw_audit_on_reserve(const struct aw_audit *audit);
 void aw_audit_abort(struct aw_audit *audit); /* empties the group */
 
 /* The latest entry that is recorded: worth keeping elsewhere (see verify). 0 and zeros: none. */

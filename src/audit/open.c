@@ -33,7 +33,8 @@ static enum aw_err begin_new_chain(struct aw_audit *a, const struct aw__audit_ch
         err = aw__audit_add_line(a, a->config.now_us, AW_AUDIT_KIND_BREAK, a->text + 1, len,
                                  a->group_size - AW__AUDIT_RETAINED_BYTES, diag);
     return err ? err
-               : aw__audit_commit_group(a, true, 0, diag); /* nothing is dropped: it is evidence */
+               : aw__audit_commit_group(a, (struct aw__audit_how){.new_file = true},
+                                        diag); /* nothing is dropped: it is evidence */
 }
 
 static enum aw_err check_config(struct aw_audit_config *c, struct aw_diag *diag)
@@ -44,6 +45,9 @@ static enum aw_err check_config(struct aw_audit_config *c, struct aw_diag *diag)
     if (c->file_bytes_max > AW_AUDIT_FILE_BYTES_MAX)
         return aw_fail(diag, AW_ERR_RANGE, "expected at most %ju bytes a file, found %ju",
                        (uintmax_t)AW_AUDIT_FILE_BYTES_MAX, (uintmax_t)c->file_bytes_max);
+    if (c->reserve_bytes > AW_AUDIT_RESERVE_BYTES_MAX)
+        return aw_fail(diag, AW_ERR_RANGE, "expected at most %u reserved bytes, found %ju",
+                       AW_AUDIT_RESERVE_BYTES_MAX, (uintmax_t)c->reserve_bytes);
     if (c->group_bytes_max < AW_AUDIT_LINE_MAX || c->group_bytes_max > AW_AUDIT_GROUP_BYTES_MAX)
         return aw_fail(diag, AW_ERR_RANGE, "expected a commit of %u to %u bytes, found %u",
                        AW_AUDIT_LINE_MAX, AW_AUDIT_GROUP_BYTES_MAX, c->group_bytes_max);
@@ -188,6 +192,7 @@ static enum aw_err start(struct aw_audit *a, const struct aw__audit_folder *fold
     if (chain->damaged && (err = begin_new_chain(a, chain, diag)))
         return err;
     ignored = aw__audit_write_head(a);
+    ignored = aw__audit_reserve(a, NULL); /* or a commit does, once there is room */
     describe(a, folder, chain, chain->torn ? size - chain->torn_offset : 0, &recovery);
     if (ret_recovery)
         *ret_recovery = recovery;

@@ -21,13 +21,16 @@ struct twin {
     uint64_t last_seq; /* acknowledged */
     uint64_t next_n;
     uint64_t failed_count;
-    bool last_fine; /* the last commit was acknowledged */
+    bool last_fine;         /* the last commit was acknowledged */
+    bool reserved;          /* commits may use the reserve */
+    uint64_t reserve_count; /* so many of them did */
 };
 
 static void twin_init(struct twin *twin)
 {
     memset(twin, 0xff, sizeof *twin);
-    twin->last_seq = twin->next_n = twin->failed_count = 0;
+    twin->last_seq = twin->next_n = twin->failed_count = twin->reserve_count = 0;
+    twin->reserved = twin->last_fine = false;
 }
 
 static void add_maybe(struct twin *twin, uint64_t seq, uint64_t n)
@@ -46,7 +49,9 @@ static bool commit(struct aw_audit *audit, struct twin *twin, uint32_t count)
         assert_ok(append_n(audit, n + i, &seqs[i], NULL));
         assert_true(seqs[i] < ENTRIES_MAX);
     }
-    enum aw_err err = aw_audit_commit(audit, NULL);
+    enum aw_err err =
+        twin->reserved ? aw_audit_commit_reserved(audit, NULL) : aw_audit_commit(audit, NULL);
+    twin->reserve_count += !err && aw_audit_on_reserve(audit);
     twin->next_n += count;
     twin->last_fine = !err;
     if (err) {
@@ -155,8 +160,14 @@ static void run(struct aw_disk_sim *sim, const struct aw_audit_config *config, s
             sim->faults = faults;
             sim->call_count = calls;
         }
+        if (config->reserve_bytes) { /* full twice, once over a restart */
+            twin->reserved = i % 3 != 2;
+            sim->faults.space_bytes = (i >= 2 && i < 5) || (i >= 10 && i < 13);
+        }
         commit(audit, twin, 1 + i % 4);
     }
+    sim->faults.space_bytes = 0;
+    twin->reserved = false;
     aw_audit_close(audit);
 }
 
@@ -164,11 +175,13 @@ static const struct aw_audit_config configs[] = {
     {.file_bytes_max = 1200},
     {.file_bytes_max = 700, .files_max = 2},
     {.file_bytes_max = 1u << 20},
+    {.file_bytes_max = 900, .files_max = 3, .reserve_bytes = 3000},
 };
+#define WITH_RESERVE 3u /* of them */
 
 static void a_power_cut_at_any_step_loses_nothing_that_was_acknowledged(void **state)
 {
-    uint64_t cuts = 0, torn = 0;
+    uint64_t cuts = 0, torn = 0, on_reserve = 0;
     (void)state;
     for (size_t c = 0; c < sizeof configs / sizeof configs[0]; c++) {
         bool struck = true;
@@ -180,6 +193,7 @@ static void a_power_cut_at_any_step_loses_nothing_that_was_acknowledged(void **s
             sim.faults.cut_at = at;
             run(&sim, &configs[c], &twin);
             struck = sim.power_off;
+            on_reserve += twin.reserve_count;
             for (uint64_t seed = 0; seed < 12; seed++, cuts++) {
                 struct aw_disk_sim left;
                 struct twin copy = twin;
@@ -192,7 +206,7 @@ static void a_power_cut_at_any_step_loses_nothing_that_was_acknowledged(void **s
         }
     }
     print_message("# %ju power cuts, %ju torn ends\n", (uintmax_t)cuts, (uintmax_t)torn);
-    assert_true(cuts > 1000 && torn > 100);
+    assert_true(cuts > 1000 && torn > 100 && on_reserve > 100);
 }
 
 static void a_power_cut_while_recovering_from_one_loses_nothing_either(void **state)
@@ -385,6 +399,88 @@ static void on_a_full_disk_nothing_is_recorded_until_there_is_space(void **state
     }
 }
 
+static void a_full_disk_still_records_in_reserved_blocks(void **state)
+{
+    struct aw_disk_sim sim;
+    struct twin twin;
+    struct aw_diag diag = {0};
+    uint64_t torn = 0;
+    (void)state;
+    assert_ok(aw_disk_sim_init(&sim, 1, NULL));
+    twin_init(&twin);
+    struct aw_audit *audit = open_log(&sim, &configs[WITH_RESERVE], NULL);
+    assert_true(commit(audit, &twin, 2));
+    assert_false(aw_audit_on_reserve(audit));
+    sim.faults.space_bytes = 1;
+    uint32_t recorded = 0;
+    for (uint32_t i = 0; i < 26; i++) {
+        twin.reserved = i % 2 == 0;
+        const bool fine = commit(audit, &twin, 1);
+        if (!twin.reserved) /* blocks that are left are not for this */
+            assert_false(fine);
+        recorded += fine;
+        check(&sim, &twin, false);
+    }
+    assert_in_range(recorded, 6, 12); /* until the reserve was full too */
+    assert_true(twin.reserve_count == recorded);
+    sim.faults.space_bytes = 0; /* there is room: an ordinary commit, and a reserve again */
+    twin.reserved = false;
+    assert_true(commit(audit, &twin, 2));
+    assert_false(aw_audit_on_reserve(audit));
+    sim.faults.space_bytes = 1;
+    twin.reserved = true;
+    assert_true(commit(audit, &twin, 2));
+    aw_audit_close(audit);
+    check(&sim, &twin, false);
+    /* a restart on the full disk does not use what is reserved for ordinary entries */
+    twin.reserved = false;
+    audit = open_log(&sim, &configs[WITH_RESERVE], NULL);
+    assert_ok(append_n(audit, 0, NULL, NULL));
+    assert_int_equal(aw_audit_commit(audit, &diag), AW_ERR_IO);
+    aw_audit_close(audit);
+    sim.faults.space_bytes = 0;
+    reopen_and_go_on(&sim, &configs[WITH_RESERVE], &twin, &torn);
+    aw_disk_sim_deinit(&sim);
+}
+
+static void a_reserve_survives_a_restart_on_a_full_disk(void **state)
+{
+    struct aw_disk_sim sim;
+    struct twin twin;
+    (void)state;
+    assert_ok(aw_disk_sim_init(&sim, 1, NULL));
+    twin_init(&twin);
+    aw_audit_close(open_log(&sim, &configs[WITH_RESERVE], NULL));
+    sim.faults.space_bytes = 1;
+    struct aw_audit *audit = open_log(&sim, &configs[WITH_RESERVE], NULL);
+    assert_false(commit(audit, &twin, 1));
+    twin.reserved = true;
+    assert_true(commit(audit, &twin, 1));
+    aw_audit_close(audit);
+    check(&sim, &twin, false);
+    aw_disk_sim_deinit(&sim);
+}
+
+static void without_reservations_a_full_disk_refuses_all(void **state)
+{
+    struct aw_disk_sim sim;
+    struct twin twin;
+    (void)state;
+    assert_ok(aw_disk_sim_init(&sim, 1, NULL));
+    twin_init(&twin);
+    sim.faults.no_reserve = true;
+    struct aw_audit *audit = open_log(&sim, &configs[WITH_RESERVE], NULL);
+    twin.reserved = true;
+    assert_true(commit(audit, &twin, 1));
+    sim.faults.space_bytes = 1;
+    assert_false(commit(audit, &twin, 1));
+    sim.faults.space_bytes = 0;
+    assert_true(commit(audit, &twin, 1));
+    aw_audit_close(audit);
+    check(&sim, &twin, false);
+    aw_disk_sim_deinit(&sim);
+}
+
 static void a_torn_end_on_a_full_disk_waits_for_space(void **state)
 {
     struct aw_disk_sim sim;
@@ -456,6 +552,9 @@ AW_TEST_GROUP("audit-power")
         cmocka_unit_test(a_failed_commit_that_was_taken_back_does_not_come_again),
         cmocka_unit_test(a_power_cut_while_many_files_are_dropped_leaves_no_gap),
         cmocka_unit_test(on_a_full_disk_nothing_is_recorded_until_there_is_space),
+        cmocka_unit_test(a_full_disk_still_records_in_reserved_blocks),
+        cmocka_unit_test(a_reserve_survives_a_restart_on_a_full_disk),
+        cmocka_unit_test(without_reservations_a_full_disk_refuses_all),
         cmocka_unit_test(a_torn_end_on_a_full_disk_waits_for_space),
         cmocka_unit_test(a_read_only_disk_is_told_at_once_or_at_the_next_commit),
     };

@@ -39,6 +39,9 @@ struct aw_audit {
     struct aw_audit_head last; /* acknowledged; seq 0 and zeros: none */
     uint64_t head_seq;         /* of the file `head` */
     enum aw__audit_mess mess;
+    bool reserved;   /* the file `reserve` is there and has its blocks */
+    bool no_reserve; /* this file system cannot reserve blocks */
+    bool on_reserve; /* what was `reserve` is the current file, and the disk was full since */
     struct aw__audit_digest digest;
 
     uint32_t *numbers; /* [number_count] of all files, ascending; kept when files_max is set */
@@ -68,9 +71,22 @@ AW_NODISCARD enum aw_err aw__audit_write_head(struct aw_audit *a);
 AW_NODISCARD enum aw_err aw__audit_add_line(struct aw_audit *a, int64_t at_us, const char *kind,
                                             const char *members, size_t len, size_t size,
                                             struct aw_diag *diag);
-/* `new_file`: it begins one. `drop`: so many of the oldest files go. */
-AW_NODISCARD enum aw_err aw__audit_commit_group(struct aw_audit *a, bool new_file, uint32_t drop,
+/* How a group is written. */
+struct aw__audit_how {
+    bool new_file; /* it begins one */
+    bool reserved; /* the reserve may be used for it */
+    uint32_t drop; /* so many of the oldest files go */
+};
+AW_NODISCARD enum aw_err aw__audit_commit_group(struct aw_audit *a, struct aw__audit_how how,
                                                 struct aw_diag *diag);
+/* Takes blocks while there are some. AW_OK: they are there, or not wanted, or not to be had on this
+ * file system. */
+AW_NODISCARD enum aw_err aw__audit_reserve(struct aw_audit *a, struct aw_diag *diag);
+/* The group becomes the beginning of the next file, in the blocks of the reserve. */
+AW_NODISCARD enum aw_err aw__audit_write_reserved(struct aw_audit *a, struct aw_diag *diag);
+/* Writes the group into `file`, which will be number + 1 of the log and is current then. The caller
+ * has made a mess of it (AW__AUDIT_NEW_FILE). On failure the file is closed. */
+AW_NODISCARD enum aw_err aw__audit_begin_file(struct aw_audit *a, int file, struct aw_diag *diag);
 /* The members of a JSON object as text, which begins at `text` + 1. */
 AW_NODISCARD enum aw_err aw__audit_members_text(struct aw_audit *a, const json_t *members,
                                                 size_t *ret_len, struct aw_diag *diag);

@@ -178,6 +178,20 @@ static enum aw_err posix_size(void *self, int file, uint64_t *ret_size, struct a
     return AW_OK;
 }
 
+static enum aw_err posix_reserve(void *self, int file, uint64_t bytes, struct aw_diag *diag)
+{
+    int got;
+    (void)self;
+    do
+        got = fallocate(file, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes);
+    while (got != 0 && errno == EINTR);
+    if (got == 0)
+        return AW_OK;
+    if (errno == EOPNOTSUPP || errno == ENOSYS)
+        return aw_fail(diag, AW_ERR_UNAVAILABLE, "the file system cannot reserve blocks");
+    return fail_errno(diag, NULL, "reserve blocks", errno);
+}
+
 static enum aw_err posix_sync(void *self, int file, struct aw_diag *diag)
 {
     (void)self;
@@ -217,6 +231,7 @@ static const struct aw_disk_ops posix_ops = {
     .write = posix_write,
     .truncate = posix_truncate,
     .size = posix_size,
+    .reserve = posix_reserve,
     .sync = posix_sync,
     .lock = posix_lock,
     .rename = posix_rename,

@@ -58,6 +58,10 @@ struct aw_disk_ops {
                          struct aw_diag *diag);
     enum aw_err (*truncate)(void *self, int file, uint64_t size, struct aw_diag *diag);
     enum aw_err (*size)(void *self, int file, uint64_t *ret_size, struct aw_diag *diag);
+    /* Blocks for the first `bytes` bytes of the file, whose size stays as it is: writes there do
+     * not fail for want of space. A truncation may give them back. AW_ERR_UNAVAILABLE: the file
+     * system cannot do that. */
+    enum aw_err (*reserve)(void *self, int file, uint64_t bytes, struct aw_diag *diag);
     /* Makes content and size of the file durable. */
     enum aw_err (*sync)(void *self, int file, struct aw_diag *diag);
     /* Keeps other processes that ask for it too out, until the file is closed or its owner is dead.

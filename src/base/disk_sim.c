@@ -59,11 +59,17 @@ static enum aw_err fail_closed(struct aw_diag *diag)
     return aw_fail(diag, AW_ERR_IO, "this file is no longer open");
 }
 
+/* Bytes that a file has blocks for. */
+static uint64_t bytes_of(const struct aw__disk_node *node)
+{
+    return node->seen.len > node->reserved ? node->seen.len : node->reserved;
+}
+
 static uint64_t bytes_used(const struct aw__disk_sim_state *s)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < s->node_count; i++)
-        sum += s->nodes[i].used ? s->nodes[i].seen.len : 0;
+        sum += s->nodes[i].used ? bytes_of(&s->nodes[i]) : 0;
     return sum;
 }
 
@@ -259,7 +265,7 @@ static enum aw_err sim_write(void *self, int file, uint64_t offset, const void *
         node->change_count >= AW_DISK_SIM_CHANGE_MAX)
         return aw_fail(diag, AW_ERR_LIMIT, "more than a simulated disk takes");
     uint64_t used = bytes_used(s), space = sim->faults.space_bytes;
-    uint64_t grows = offset + len > node->seen.len ? offset + len - node->seen.len : 0;
+    uint64_t grows = offset + len > bytes_of(node) ? offset + len - bytes_of(node) : 0;
     if (space && grows && used + grows > space) {
         uint64_t over = used >= space ? grows : used + grows - space;
         len = over < len ? len - (size_t)over : 0;
@@ -296,7 +302,30 @@ static enum aw_err sim_truncate(void *self, int file, uint64_t size, struct aw_d
         node->change_count--;
         return fail_nomem(diag);
     }
+    node->reserved = 0; /* as ext4 does, even where the size stays */
     return err;
+}
+
+static enum aw_err sim_reserve(void *self, int file, uint64_t bytes, struct aw_diag *diag)
+{
+    struct aw_disk_sim *sim = self;
+    struct aw__disk_sim_state *s = sim->state;
+    bool cut;
+    enum aw_err err = enter(sim, CHANGING, NULL, "reserve blocks", &cut, diag);
+    const struct aw__disk_handle *handle = handle_of(s, file);
+    if (!handle || !handle->writable)
+        return err ? err : fail_closed(diag);
+    struct aw__disk_node *node = &s->nodes[handle->node];
+    if (err)
+        return err;
+    if (sim->faults.no_reserve)
+        return aw_fail(diag, AW_ERR_UNAVAILABLE, "the file system cannot reserve blocks");
+    const uint64_t space = sim->faults.space_bytes;
+    const uint64_t grows = bytes > bytes_of(node) ? bytes - bytes_of(node) : 0;
+    if (bytes > AW_DISK_SIM_BYTES_MAX || (space && grows && bytes_used(s) + grows > space))
+        return fail_sim(diag, NULL, "reserve blocks", "No space left on device");
+    node->reserved = bytes > node->reserved ? (size_t)bytes : node->reserved;
+    return AW_OK;
 }
 
 static enum aw_err sim_size(void *self, int file, uint64_t *ret_size, struct aw_diag *diag)
@@ -391,6 +420,7 @@ static const struct aw_disk_ops sim_ops = {
     .write = sim_write,
     .truncate = sim_truncate,
     .size = sim_size,
+    .reserve = sim_reserve,
     .sync = sim_sync,
     .lock = sim_lock,
     .rename = sim_rename,

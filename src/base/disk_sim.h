@@ -37,6 +37,7 @@ struct aw_disk_sim_faults {
     uint64_t fail_count;  /* so many of them; 0: one */
     uint64_t cut_at;      /* the power goes in this change (by change_count); 0: it stays */
     uint64_t space_bytes; /* all files together; 0: without limit. A write takes what is left */
+    bool no_reserve;      /* a file system that cannot reserve blocks */
     bool read_only;
     int64_t slow_us;                /* what each call takes, on `clock` */
     struct aw_clock_virtual *clock; /* NULL: calls take no time */

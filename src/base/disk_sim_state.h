@@ -27,6 +27,7 @@ struct aw__disk_change {
 struct aw__disk_node {
     bool used;
     struct aw__disk_content seen, durable;
+    size_t reserved; /* bytes that it has blocks for, whatever its size */
     struct aw__disk_change *changes;
     size_t change_count, change_size;
 };

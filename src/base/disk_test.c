@@ -251,6 +251,46 @@ static void a_disk_takes_what_fits_and_takes_more_when_there_is_space(void **sta
     aw_disk_sim_deinit(&sim);
 }
 
+static void reserved_blocks_are_written_on_a_full_disk(void **state)
+{
+    struct aw_disk_sim sim;
+    struct aw_diag diag = {0};
+    uint64_t size = 0;
+    (void)state;
+    assert_ok(aw_disk_sim_init(&sim, 1, NULL));
+    int file = make(&sim, "/d/x"), other = make(&sim, "/d/y");
+    sim.faults.space_bytes = 8;
+    assert_int_equal(sim.disk.ops->reserve(&sim, file, 9, &diag), AW_ERR_IO);
+    assert_ok(sim.disk.ops->reserve(&sim, file, 6, NULL));
+    assert_ok(sim.disk.ops->size(&sim, file, &size, NULL));
+    assert_int_equal(size, 0);
+    assert_int_equal(sim.disk.ops->write(&sim, other, 0, "123", 3, NULL), AW_ERR_IO);
+    put(&sim, file, 0, "123456");
+    assert_int_equal(sim.disk.ops->write(&sim, file, 6, "7", 1, NULL), AW_ERR_IO);
+    aw_disk_sim_deinit(&sim);
+}
+
+/* Not every file system can; where it can, the size stays. */
+static void a_real_file_keeps_its_size_when_blocks_are_reserved(void **state)
+{
+    const struct aw_disk_ops *ops = aw_disk_posix.ops;
+    char path[300];
+    struct stat st;
+    int file = -1;
+    (void)state;
+    snprintf(path, sizeof path, "%s/reserved", temp);
+    assert_ok(ops->open(NULL, path, AW_DISK_WRITE, &file, NULL));
+    const enum aw_err err = ops->reserve(NULL, file, 1u << 16, NULL);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_size, 0);
+    if (err)
+        assert_int_equal(err, AW_ERR_UNAVAILABLE);
+    else
+        assert_true(st.st_blocks * 512 >= 1 << 16);
+    ops->close(NULL, file);
+    assert_ok(ops->unlink(NULL, path, NULL));
+}
+
 static void a_failed_sync_forgets_what_it_did_not_write(void **state)
 {
     uint32_t lost = 0;
@@ -363,6 +403,8 @@ AW_TEST_GROUP("disk")
         cmocka_unit_test(what_was_synced_survives_every_cut_and_the_rest_does_not_always),
         cmocka_unit_test(a_rename_that_was_not_synced_may_be_undone_but_never_half),
         cmocka_unit_test(a_disk_takes_what_fits_and_takes_more_when_there_is_space),
+        cmocka_unit_test(reserved_blocks_are_written_on_a_full_disk),
+        cmocka_unit_test(a_real_file_keeps_its_size_when_blocks_are_reserved),
         cmocka_unit_test(a_failed_sync_forgets_what_it_did_not_write),
         cmocka_unit_test(after_the_power_went_nothing_answers_until_it_is_back),
         cmocka_unit_test(killing_the_process_keeps_the_cache),

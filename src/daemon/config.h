@@ -20,11 +20,13 @@
 #include "web/listen_auth.h"
 
 /* Of what is kept, in the directory of a run. */
-#define AW_DAEMON_AUDIT   "audit"
-#define AW_DAEMON_JOURNAL "decisions.db"
-#define AW_DAEMON_SOCKET  "socket"
-#define AW_DAEMON_AGENTS  "agents"
-#define AW_DAEMON_TRACES  "traces.db"
+/* Of the audit log, for growth and orders on a full disk: some two thousand entries. */
+#define AW_DAEMON_RESERVE_BYTES (4u << 20)
+#define AW_DAEMON_AUDIT         "audit"
+#define AW_DAEMON_JOURNAL       "decisions.db"
+#define AW_DAEMON_SOCKET        "socket"
+#define AW_DAEMON_AGENTS        "agents"
+#define AW_DAEMON_TRACES        "traces.db"
 
 /* The door for agents of other processes. */
 struct aw_daemon_agents {

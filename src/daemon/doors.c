@@ -96,6 +96,7 @@ enum aw_err aw_daemon_record_open(const struct aw_daemon_record *record, struct 
     config->unwritten = tell_unwritten;
     config->unwritten_ctx = log;
     config->audit.no_sync = record->no_sync;
+    config->audit.reserve_bytes = AW_DAEMON_RESERVE_BYTES;
     snprintf(config->folder, sizeof config->folder, "%.*s/" AW_DAEMON_AUDIT,
              (int)(sizeof config->folder - sizeof AW_DAEMON_AUDIT - 1), record->state);
     snprintf(config->journal, sizeof config->journal, "%.*s/" AW_DAEMON_JOURNAL,

@@ -111,6 +111,25 @@ static enum aw_err commit(struct aw_desk *desk, struct aw_diag *diag)
     return err;
 }
 
+/* The same for what has been done, and for people: a full disk has blocks for it. What ails the
+ * desk stays known until a commit without these succeeds. */
+enum aw_err aw__desk_commit_reserved(struct aw_desk *desk, struct aw_diag *diag)
+{
+    struct aw_diag why = {0};
+    const enum aw_err err = aw_audit_commit_reserved(desk->audit, &why);
+    if (err)
+        aw__desk_ail(desk, err, &why);
+    else if (aw_audit_on_reserve(desk->audit)) {
+        struct aw_diag full = {0};
+        aw__desk_ail(desk, aw_fail(&full, AW_ERR_IO, "the disk is full: reserved blocks are used"),
+                     &full);
+    } else
+        aw__desk_ail(desk, AW_OK, &why);
+    if (err && diag)
+        *diag = why;
+    return err;
+}
+
 /* --- the desk --------------------------------------------------------------------------------- */
 
 /* The log could not be written, and this was done nevertheless: growth on a missed SLO. */
@@ -135,8 +154,8 @@ static void put_by(struct aw_desk *desk, uint32_t index, const struct aw_decisio
         (struct aw__late){.seat = index, .at_us = decision->at_us, .err = result, .entry = entry};
 }
 
-/* Enters what was put by, before this tick writes anything; what the log does not take waits. One
- * commit each: what was entered is never entered again. */
+/* Enters what was put by, at the end of its tick and before the next writes anything; what the log
+ * does not take waits. One commit each: what was entered is never entered again. */
 static void enter_late(struct aw_desk *desk, uint64_t at_most)
 {
     const uint64_t waiting = desk->counts.late_waiting;
@@ -146,7 +165,7 @@ static void enter_late(struct aw_desk *desk, uint64_t at_most)
         struct aw__seat *seat = desk->seat[late->seat];
         uint64_t id = 0;
         if (add(desk, late->at_us, "decision", json_incref(late->entry), &id) ||
-            commit(desk, NULL)) {
+            aw__desk_commit_reserved(desk, NULL)) {
             aw_audit_abort(desk->audit);
             break;
         }
@@ -177,6 +196,8 @@ static void desk_leave(void *ctx)
 {
     struct aw_desk *desk = ctx;
     struct aw_diag diag = {0};
+    if (desk->unwritten)
+        enter_late(desk, AW__LATE_TICK);
     if (desk->outcome_count > 0) {
         enum aw_err err = AW_OK;
         for (uint32_t i = 0; !err && i < desk->outcome_count; i++) {
@@ -191,7 +212,7 @@ static void desk_leave(void *ctx)
         if (err)
             aw_audit_abort(desk->audit);
         else
-            err = commit(desk, &diag);
+            err = aw__desk_commit_reserved(desk, &diag);
         desk->counts.outcomes_lost += err ? desk->outcome_count : 0;
         desk->outcome_count = 0;
     }
@@ -528,7 +549,7 @@ enum aw_err aw_desk_attach(struct aw_desk *desk, struct aw_loop *loop,
     if (err)
         aw_audit_abort(desk->audit);
     else
-        err = commit(desk, diag);
+        err = aw__desk_commit_reserved(desk, diag);
     aw_desk_unlock(desk);
     return err;
 }
@@ -549,7 +570,7 @@ void aw_desk_detach(struct aw_desk *desk, int64_t now_us, const char *reason)
     aw_desk_lock(desk);
     enter_late(desk, AW__LATE_MAX);
     const enum aw_err err = add(desk, now_us, "stop", json_pack("{s:s}", "reason", reason), NULL);
-    if (err || commit(desk, NULL))
+    if (err || aw__desk_commit_reserved(desk, NULL))
         aw_audit_abort(desk->audit);
     desk->loop = NULL;
     aw_desk_unlock(desk);

@@ -96,6 +96,7 @@ struct aw_desk {
 /* The latest decision of a workload that is there; at_us AW_NEVER: none yet. */
 const struct aw_decision *aw__desk_last(const struct aw_desk *desk, uint32_t index);
 void aw__desk_ail(struct aw_desk *desk, enum aw_err err, const struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__desk_commit_reserved(struct aw_desk *desk, struct aw_diag *diag);
 /* Reads the log: orders, and what became of workloads. */
 AW_NODISCARD enum aw_err aw__desk_recall(struct aw_desk *desk, struct aw_diag *diag);
 /* Orders of before the restart come into force when their time has come: in virtual time it may

@@ -385,7 +385,7 @@ enum aw_err aw__desk_take(struct aw_desk *desk, struct aw_order *order, const ch
     err = err ? err : append(desk, now_us, entry, &id, &why);
     json_decref(entry);
     if (!err)
-        err = aw_audit_commit(desk->audit, &why);
+        err = aw__desk_commit_reserved(desk, &why);
     if (err) {
         aw_audit_abort(desk->audit);
         aw__desk_ail(desk, err, &why);

@@ -173,6 +173,48 @@ static void a_full_disk_stops_no_growth_on_a_missed_slo(void **state)
     end(&b);
 }
 
+static void a_full_disk_records_growth_and_orders_in_reserved_blocks(void **state)
+{
+    (void)state;
+    struct bench b;
+    prepare(&b);
+    for (uint32_t w = 0; w < WORKLOADS; w++)
+        b.workload[w].pilot.slo.latency_us_p99 = 1;
+    b.steward_config.audit.reserve_bytes = 1u << 20;
+    b.steward_config.unwritten = hear_unwritten;
+    begin(&b);
+    attach(&b);
+    run(&b, 40);
+    b.applied[0] = b.applied[1] = 0;
+    told = 0;
+    b.disk.faults.space_bytes = 1;
+    run(&b, 400);
+    const uint64_t grown = b.applied[0] + b.applied[1];
+    const struct aw_desk_counts *counts = aw_desk_counts(b.desk);
+    assert_true(grown > 0);
+    assert_int_equal(counts->late, grown);
+    assert_int_equal(counts->late_waiting, 0); /* each is in the log, though the disk is full */
+    struct aw_diag diag = {0};
+    assert_int_not_equal(aw_desk_health(b.desk, &diag), AW_OK); /* which is said */
+    assert_non_null(strstr(diag.text, "No space left"));
+    uint32_t late = 0;
+    assert_ok(aw_audit_scan(&b.disk.disk, FOLDER, &AW_AUDIT_EVERY, count_late, &late, NULL, NULL));
+    assert_int_equal(late, grown);
+    const struct aw_order order = order_of(AW_ORDER_FREEZE, AW_SCOPE_ALL, "");
+    give(&b, &order);
+    assert_int_equal(aw_desk_book(b.desk)->freeze_count, 1);
+    assert_int_not_equal(aw_desk_health(b.desk, NULL), AW_OK);
+    b.disk.faults.space_bytes = 0;
+    give(&b, &(struct aw_order){.kind = AW_ORDER_UNFREEZE, .scope = AW_SCOPE_ALL});
+    run(&b, 100);
+    assert_ok(aw_desk_health(b.desk, NULL));
+    const struct tally tally = read_log(&b, NULL);
+    assert_int_equal(tally.outcomes, tally.changes);
+    struct aw_audit_report report;
+    assert_ok(aw_audit_verify(&b.disk.disk, FOLDER, NULL, NULL, NULL, NULL, &report, NULL));
+    end(&b);
+}
+
 static void an_order_that_cannot_be_written_down_is_not_taken(void **state)
 {
     (void)state;
@@ -499,6 +541,7 @@ AW_TEST_GROUP("desk")
         cmocka_unit_test(every_change_is_in_the_log_with_what_became_of_it),
         cmocka_unit_test(what_cannot_be_written_down_is_not_done),
         cmocka_unit_test(a_full_disk_stops_no_growth_on_a_missed_slo),
+        cmocka_unit_test(a_full_disk_records_growth_and_orders_in_reserved_blocks),
         cmocka_unit_test(an_order_that_cannot_be_written_down_is_not_taken),
         cmocka_unit_test(a_freeze_holds_at_once_and_over_a_restart),
         cmocka_unit_test(undo_puts_it_back_and_keeps_it_there),
