@@ -57,7 +57,8 @@ struct aw_env_ops {
 
     /* A snapshot of everything that decides the future, spec.state_bytes long, and its way back.
      * Same state, same bytes; same bytes, same future. Valid on the kind of machine that wrote it.
-     * load refuses (AW_ERR_FORMAT) what save did not write, and then nothing changed. */
+     * load refuses (AW_ERR_FORMAT) what save did not write, and then nothing changed.
+     * AW_ERR_UNAVAILABLE: this is another program's, which cannot be put back. */
     void (*state_save)(const void *self, void *bytes);
     enum aw_err (*state_load)(void *self, const void *bytes);
 

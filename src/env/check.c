@@ -63,7 +63,8 @@ struct check {
     float *plan, *new_plan; /* [PLAN_STEPS][action.dim] */
     struct trace trace, trace_again;
 
-    bool limit_seen; /* an episode lived until the limit */
+    bool no_way_back; /* state_load cannot: what needs it is lived once more from its seed */
+    bool limit_seen;  /* an episode lived until the limit */
 };
 
 #define RULE(id) AW_ENV_CHECK_RULE_##id
@@ -378,6 +379,13 @@ static bool check_snapshot(struct check *c)
     if (!reset(c, episode_seed(c, 1)) || !play(c, &other, 0, 3, &c->trace_again, &done))
         return false;
     enum aw_err err = c->env->ops->state_load(c->env->self, c->state);
+    if (err == AW_ERR_UNAVAILABLE) {
+        c->no_way_back = true;
+        report(c, RULE(SNAPSHOT_NONE),
+               "another program's environment cannot be put back to where it was: its runs can be "
+               "evaluated, not resumed");
+        return true;
+    }
     if (err) {
         report(c, RULE(SNAPSHOT), "state_load refused what state_save wrote: %s", aw_err_text(err));
         return true;
@@ -394,6 +402,9 @@ static bool check_snapshot(struct check *c)
 /* Back to where to_the_middle was; a snapshot that loaded once loads again. */
 static bool restore(struct check *c)
 {
+    struct aw_rng rng;
+    if (c->no_way_back)
+        return to_the_middle(c, &rng) != UINT32_MAX;
     enum aw_err err = c->env->ops->state_load(c->env->self, c->state);
     if (err)
         report(c, RULE(SNAPSHOT), "state_load refused its own snapshot the second time");
@@ -598,9 +609,10 @@ static void check_behaviour(struct check *c)
         return;
     if (!check_snapshot(c) || c->broken[RULE(SNAPSHOT)])
         return;
-    if (!check_foreign(c) || !check_refused(c) || !check_clipped(c))
+    if ((!c->no_way_back && !check_foreign(c)) || !check_refused(c) || !check_clipped(c))
         return;
-    check_limit(c);
+    if (!c->no_way_back) /* a search goes back at every step */
+        check_limit(c);
 }
 
 static void carve(struct check *c, struct aw_carve *block)

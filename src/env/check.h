@@ -61,6 +61,8 @@ enum aw_env_check_level {
       "different seeds give different episodes")                                                  \
     X(SNAPSHOT,           ERROR, "snapshot",                                                      \
       "a snapshot brings back the same future, and the same state the same bytes")                \
+    X(SNAPSHOT_NONE,      WARN,  "snapshot-none",                                                 \
+      "the environment can be put back to where it was")                                          \
     X(SNAPSHOT_FOREIGN,   ERROR, "snapshot-foreign",                                              \
       "bytes that are no snapshot are refused, and nothing changes")                              \
     X(SNAPSHOT_DAMAGED,   WARN,  "snapshot-damaged",                                              \

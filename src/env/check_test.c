@@ -42,6 +42,7 @@ enum fault {
     SNAPSHOT_FORGETS,
     SNAPSHOT_RESTLESS,
     SNAPSHOT_REFUSES_ITSELF,
+    NO_WAY_BACK,
     FOREIGN_TAKEN,
     FOREIGN_CHANGES,
     FOREIGN_WRONG_ERROR,
@@ -174,6 +175,8 @@ static enum aw_err walk_load(void *ctx, const void *bytes)
     bool valid = !aw_envelope_open(&format, 0, &snapshot, sizeof snapshot, NULL);
     if (w->fault == DAMAGE_TAKEN)
         valid = memcmp(snapshot.head.kind, format.kind, sizeof "walk") == 0;
+    if (w->fault == NO_WAY_BACK)
+        return AW_ERR_UNAVAILABLE;
     if (w->fault == SNAPSHOT_REFUSES_ITSELF || (!valid && w->fault != FOREIGN_TAKEN)) {
         w->walk.x += w->fault == FOREIGN_CHANGES ? 0.01 : 0;
         return w->fault == FOREIGN_WRONG_ERROR ? AW_ERR_IO : AW_ERR_FORMAT;
@@ -278,6 +281,7 @@ static const struct {
     {SNAPSHOT_FORGETS, BOTH, R(SNAPSHOT), "the generator is not saved"},
     {SNAPSHOT_RESTLESS, BOTH, R(SNAPSHOT), "the same state saves to other bytes"},
     {SNAPSHOT_REFUSES_ITSELF, BOTH, R(SNAPSHOT), "load refuses what save wrote"},
+    {NO_WAY_BACK, BOTH, R(SNAPSHOT_NONE), "another program's, which cannot be put back"},
     {FOREIGN_TAKEN, BOTH, R(SNAPSHOT_FOREIGN), "load takes anything"},
     {FOREIGN_CHANGES, BOTH, R(SNAPSHOT_FOREIGN), "load refuses after it has begun"},
     {FOREIGN_WRONG_ERROR, BOTH, R(SNAPSHOT_FOREIGN), "load refuses with another error"},

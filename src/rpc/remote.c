@@ -266,10 +266,12 @@ static enum aw_err env_state_load(void *self, const void *bytes)
     const struct remote_env *env = self;
     struct snapshot snapshot;
     memcpy(&snapshot, bytes, sizeof snapshot);
-    if (!aw_envelope_open(&format, (uintptr_t)self, &snapshot, sizeof snapshot, NULL) &&
-        snapshot.moves == env->moves)
+    if (aw_envelope_open(&format, (uintptr_t)self, &snapshot, sizeof snapshot, NULL))
+        return trouble(AW_ERR_FORMAT, "%s: no snapshot of this one", env->remote->spec.name);
+    if (snapshot.moves == env->moves)
         return AW_OK;
-    return trouble(AW_ERR_FORMAT, "%s: cannot be put back to where it was", env->remote->spec.name);
+    return trouble(AW_ERR_UNAVAILABLE, "%s: cannot be put back to where it was",
+                   env->remote->spec.name);
 }
 
 static void env_free(void *self)

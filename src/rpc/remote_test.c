@@ -238,6 +238,8 @@ static void a_snapshot_is_good_until_something_happens(void **state)
     env.ops->state_save(env.self, bytes);
     assert_ok(env.ops->state_load(env.self, bytes));
     assert_ok(env.ops->step(env.self, &action, obs, &step));
+    assert_int_equal(env.ops->state_load(env.self, bytes), AW_ERR_UNAVAILABLE);
+    bytes[sizeof(uint64_t)] ^= 1;
     assert_int_equal(env.ops->state_load(env.self, bytes), AW_ERR_FORMAT);
     aw_env_free(&env);
 }

@@ -729,6 +729,39 @@ def options_of_a_served_environment_travel_with_its_address():
     expect(wrong.returncode != 0 and "width" in wrong.stderr, wrong.stderr)
 
 
+def a_minimal_environment_in_python_is_checked():
+    """Two spaces, reset and step: no names of axes, no bounds of the reward, no name, no close."""
+    need_aware()
+    import aware_gym
+
+    class Minimal:
+        observation_space = aware_gym.Box(-1, 1, (2,))
+        action_space = aware_gym.Discrete(2)
+
+        def reset(self, seed=None, options=None):
+            if seed is not None or not hasattr(self, "random"):
+                self.random = numpy.random.default_rng(seed)
+            self.left = 10
+            return self.random.uniform(-1, 1, 2).astype(numpy.float32), {}
+
+        def step(self, action):
+            self.left -= 1
+            seen = self.random.uniform(-1, 1, 2).astype(numpy.float32)
+            return seen, float(action), self.left == 0, False, {}
+
+    expect_sound(aware_gym.check_env(Minimal()))
+    with aware_gym.Server(Minimal, "127.0.0.1:0") as server:
+        name = next(iter(aware_gym.list_envs(server.address)))
+        for verb in ("check", "describe"):
+            done = subprocess.run([AWARE, "env", verb, server.url(name)], capture_output=True,
+                                  text=True, check=False, timeout=100)
+            expect(done.returncode == 0,
+                   f"{verb}: exit 0, found {done.returncode}: {done.stdout}{done.stderr}")
+            expect(verb != "check" or "snapshot-none" in done.stdout, done.stdout)
+        with aware_gym.make(name, server.address) as env:
+            expect_sound(aware_gym.check_env(env))
+
+
 def main():
     global AWARE
     names = [name for name, value in globals().items()
