@@ -267,8 +267,8 @@ def scratch():
 
 # Asked of a daemon, in the order of PEOPLE; STAYS are ended by a person.
 STAYS = r"aware get --watch"
-PEOPLE = ("get describe explain history top capacity budget export freeze unfreeze emergency calm "
-          "policy approve reject undo state diff curl").split()
+PEOPLE = ("get describe explain history top capacity budget export reject approve undo policy "
+          "freeze unfreeze emergency calm state diff curl").split()
 # Until they are told to end. Each is interrupted after this time, and must have lived for it.
 SERVE_S = 2
 LONG_S = 8
