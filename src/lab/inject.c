@@ -255,8 +255,8 @@ static const struct aw_example inject_examples[] = {
      "spans to look for the culprit in, and who it was"},
     {"aware inject -f examples/services/shop-anomalies.yaml -g examples/services/shop.yaml",
      "the same in a graph of your own"},
-    {"aware inject -f examples/services/shop-local-anomalies.yaml -g "
-     "examples/services/shop-local.yaml --cluster local",
+    {"aware inject --cluster local -g examples/services/shop-local.yaml \\\n"
+     "    -f examples/services/shop-local-anomalies.yaml",
      "the same among real processes of this machine"},
     {"aware inject clean", "end what a run has left that was killed"},
     {NULL, NULL},

@@ -58,7 +58,8 @@ def of_documents():
             continue
         for block in SHELL.findall(page.read_text(encoding="utf-8")):
             for line in block.replace("\\\n", " ").splitlines():
-                command = re.sub(r"\s+", " ", re.sub(r"^\$ |\s+#.*", "", line.strip()))
+                command = re.sub(r"^\$ |(?:\s+&)?\s+#.*|\s+&$", "", line.strip())
+                command = re.sub(r"\s+", " ", command)
                 if program_of(command) in PROGRAMS and not re.match(r"aware run demo:", command):
                     found.setdefault(command, str(page.relative_to(ROOT)))
     return found
@@ -273,7 +274,7 @@ PEOPLE = ("get describe explain history top capacity budget export reject approv
 # Until they are told to end. Each is interrupted after this time, and must have lived for it.
 SERVE_S = 2
 LONG_S = 8
-SERVERS = (r"aware run --daemon|aware (?:env|agent) serve|aware serving standin|"
+SERVERS = (r"aware run .*--daemon|aware (?:env|agent) serve|aware serving standin|"
            r"aware trace collect|aware gpu watch(?!.*--count)")
 LONG = (r"aware (?:evaluate|experiment (?!--list)|chaos (?!--list)|pretrain|adapt|embed|"
         r"task (?:train|meet|evaluate|compare)|"
