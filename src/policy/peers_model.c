@@ -68,17 +68,17 @@ enum aw_err aw_peers_model_save(const struct aw_peers_model *model, const char *
 {
     const uint64_t each[] = {AW_PEERS_CATEGORIES}, weights[] = {AW_PEERS_THETA},
                    states[] = {2, AW_PEERS_STATE};
+    float lay[AW_PEERS_CATEGORIES][2][AW_PEERS_STATE]; /* read when it is written */
     struct aw_safetensors_writer *writer = NULL;
     enum aw_err err = aw_safetensors_writer_new(alloc, &writer);
     for (uint32_t c = 0; !err && c < AW_PEERS_CATEGORIES; c++) {
         char name[24];
-        float lay[2][AW_PEERS_STATE];
-        memcpy(lay[0], model->net[c].centre, sizeof lay[0]);
-        memcpy(lay[1], model->net[c].spread, sizeof lay[1]);
+        memcpy(lay[c][0], model->net[c].centre, sizeof lay[c][0]);
+        memcpy(lay[c][1], model->net[c].spread, sizeof lay[c][1]);
         snprintf(name, sizeof name, "%s.states", aw_peers_category_names[c]);
         err = aw_safetensors_add(writer, aw_peers_category_names[c], AW_DTYPE_F32, 1, weights,
                                  model->net[c].theta);
-        err = err ? err : aw_safetensors_add(writer, name, AW_DTYPE_F32, 2, states, lay);
+        err = err ? err : aw_safetensors_add(writer, name, AW_DTYPE_F32, 2, states, lay[c]);
     }
     err = err ? err : aw_safetensors_add(writer, "missed", AW_DTYPE_F32, 1, each, model->missed);
     err = err ? err : aw_safetensors_add_meta(writer, "kind", KIND);

@@ -66,6 +66,9 @@ static void a_model_reads_back_and_every_damage_is_refused(void **state)
     struct aw_peers_model model, back;
     struct aw_diag diag = {0};
     model_make(&model, (const uint32_t[]){0, 3, 6});
+    for (uint32_t c = 0; c < AW_PEERS_CATEGORIES; c++) /* what one has must not become another's */
+        model.net[c].centre[1] = 0.25f * (float)c;
+    assert_ok(aw_peers_model_prepare(&model));
     const struct aw_library_note note = {"command", "test"};
     assert_ok(aw_peers_model_save(&model, path, &note, 1, NULL, &diag));
     assert_ok(aw_peers_model_open(path, NULL, &back, &diag));
