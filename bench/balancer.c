@@ -11,6 +11,7 @@
 #include "bench/bench.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "cluster/local.h"
 
 #include <errno.h>
@@ -230,37 +231,13 @@ static enum aw_err change(struct aw_local *local, struct aw__bench *bench, struc
     return AW_OK;
 }
 
-static const char *program(char *buf, size_t size)
-{
-    const ssize_t len = readlink("/proc/self/exe", buf, size - sizeof PROGRAM - 1);
-    char *slash = NULL;
-    if (len > 0) {
-        buf[len] = '\0';
-        slash = strrchr(buf, '/');
-    }
-    if (slash)
-        snprintf(slash + 1, sizeof PROGRAM, PROGRAM);
-    if (!slash || access(buf, X_OK) != 0)
-        snprintf(buf, size, PROGRAM);
-    return buf;
-}
-
 enum aw_err aw__bench_balancer(struct aw__bench *bench, struct aw_diag *diag)
 {
     char path[PATH_MAX];
-    const char *command[] = {program(path, sizeof path),
-                             "--app",
-                             "kind:web_serving",
-                             "--waits",
-                             "real",
-                             "--no-memory",
-                             "--start",
-                             "0s",
-                             "--listen",
-                             "127.0.0.1:{port}",
-                             NULL,
-                             NULL,
-                             NULL};
+    aw_file_program_beside(PROGRAM, path, sizeof path);
+    const char *command[] = {
+        path, "--app",    "kind:web_serving", "--waits", "real", "--no-memory", "--start",
+        "0s", "--listen", "127.0.0.1:{port}", NULL,      NULL,   NULL};
     const struct aw_local_workload workload = {.command = command,
                                                .health_path = "/readyz",
                                                .replicas = REPLICAS,

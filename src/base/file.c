@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -445,4 +446,21 @@ enum aw_err aw_file_mkdirs(const char *path, struct aw_diag *diag)
         part[i] = path[i];
     }
     return AW_OK;
+}
+
+void aw_file_program_beside(const char *name, char *buf, size_t size)
+{
+    char path[PATH_MAX];
+    const ssize_t len = readlink("/proc/self/exe", path, sizeof path - 1);
+    snprintf(buf, size, "%s", name);
+    if (len <= 0)
+        return;
+    path[len] = '\0';
+    char *slash = strrchr(path, '/');
+    const size_t left = slash ? sizeof path - (size_t)(slash + 1 - path) : 0;
+    if (strlen(name) >= left)
+        return;
+    snprintf(slash + 1, left, "%s", name);
+    if (access(path, X_OK) == 0 && strlen(path) < size)
+        snprintf(buf, size, "%s", path);
 }

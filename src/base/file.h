@@ -81,4 +81,7 @@ void aw_file_writer_abort(struct aw_file_writer *writer);
  * there and is not a directory. */
 AW_NODISCARD enum aw_err aw_file_mkdirs(const char *path, struct aw_diag *diag);
 
+/* The program `name` beside the one that runs; where there is none, `name` alone, for PATH. */
+void aw_file_program_beside(const char *name, char *buf, size_t size);
+
 #endif

@@ -110,3 +110,26 @@ enum aw_err aw_net_listen_unix(const char *path, int backlog, int *ret_fd, struc
     *ret_fd = fd;
     return AW_OK;
 }
+
+bool aw_net_send_all(int fd, const char *bytes, size_t len, int flags)
+{
+    while (len) {
+        const ssize_t n = send(fd, bytes, len, MSG_NOSIGNAL | flags);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        bytes += n;
+        len -= (size_t)n;
+    }
+    return true;
+}
+
+ssize_t aw_net_receive(int fd, char *buf, size_t size)
+{
+    ssize_t n;
+    do
+        n = recv(fd, buf, size, 0);
+    while (n < 0 && errno == EINTR);
+    return n;
+}

@@ -39,4 +39,9 @@ AW_NODISCARD enum aw_err aw_net_unix(const char *path, struct sockaddr_un *ret,
 AW_NODISCARD enum aw_err aw_net_listen_unix(const char *path, int backlog, int *ret_fd,
                                             struct aw_diag *diag);
 
+/* All of it, with the flags of send(2) and no SIGPIPE; false: the connection is broken. */
+bool aw_net_send_all(int fd, const char *bytes, size_t len, int flags);
+/* recv(2), begun again after a signal. */
+ssize_t aw_net_receive(int fd, char *buf, size_t size);
+
 #endif

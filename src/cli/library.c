@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "base/threads.h"
+#include "cli/pretrain.h"
 #include "frame/json.h"
 #include "frame/layout.h"
 #include "frame/status_line.h"
@@ -55,29 +56,6 @@ static bool show_progress(void *ctx, uint32_t done, uint32_t total)
     return true;
 }
 
-static enum aw_err files_take(struct ask *ask, struct aw_diag *diag)
-{
-    const char *out = aw_args_text(ask->run->args, "out");
-    size_t len = strlen(out);
-    if (len > strlen(ENDING) && !strcmp(out + len - strlen(ENDING), ENDING))
-        len -= strlen(ENDING);
-    if (len + 16 >= sizeof ask->model)
-        return aw_fail(diag, AW_ERR_LIMIT, "the name of a file is too long");
-    snprintf(ask->model, sizeof ask->model, "%.*s" ENDING, (int)len, out);
-    snprintf(ask->card, sizeof ask->card, "%.*s.md", (int)len, out);
-    if (!aw_args_given(ask->run->args, "force") && access(ask->model, F_OK) == 0)
-        return aw_fail_at(diag, AW_ERR_EXISTS, ask->model, 0, 0, NULL,
-                          "the library is there already: replace it with --force, or choose "
-                          "another --out");
-    char folder[sizeof ask->model]; /* told now, not after minutes */
-    snprintf(folder, sizeof folder, "%s", ask->model);
-    char *slash = strrchr(folder, '/');
-    if (!slash || slash == folder)
-        return AW_OK;
-    *slash = '\0';
-    return aw_file_mkdirs(folder, diag);
-}
-
 static enum aw_err ask_take(struct ask *ask, struct aw_diag *diag)
 {
     const struct aw_args *args = ask->run->args;
@@ -92,7 +70,8 @@ static enum aw_err ask_take(struct ask *ask, struct aw_diag *diag)
     config->loads = (uint32_t)aw_args_number(args, "loads");
     config->simulate.seed = aw_args_number(args, "seed");
     config->simulate.thread_count = threads ? (uint32_t)threads : aw_threads_cpu_count();
-    enum aw_err err = files_take(ask, diag);
+    enum aw_err err =
+        aw__pretrain_files(args, "library", sizeof ask->model, ask->model, ask->card, diag);
     err =
         err ? err
             : aw_appset_pool(aw_args_text(args, "apps"), "--apps", &config->pool, &ask->file, diag);

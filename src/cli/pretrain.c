@@ -93,18 +93,38 @@ static enum aw_err pools_take(struct aw__pretrain *ask, const struct aw_args *ar
     return err;
 }
 
+enum aw_err aw__pretrain_files(const struct aw_args *args, const char *what, size_t size,
+                               char *ret_model, char *ret_card, struct aw_diag *diag)
+{
+    const char *out = aw_args_text(args, "out");
+    char folder[AW_TEXT_MAX];
+    size_t len = strlen(out);
+    if (len > strlen(ENDING) && !strcmp(out + len - strlen(ENDING), ENDING))
+        len -= strlen(ENDING);
+    if (len + 16 >= size || len >= sizeof folder)
+        return aw_fail(diag, AW_ERR_LIMIT, "the name of a file is too long");
+    snprintf(ret_model, size, "%.*s" ENDING, (int)len, out);
+    snprintf(ret_card, size, "%.*s.md", (int)len, out);
+    if (!aw_args_given(args, "force") && access(ret_model, F_OK) == 0)
+        return aw_fail_at(diag, AW_ERR_EXISTS, ret_model, 0, 0, NULL,
+                          "the %s is there already: replace it with --force, or choose another "
+                          "--out",
+                          what);
+    snprintf(folder, sizeof folder, "%.*s", (int)len, out); /* made now, not after minutes */
+    char *slash = strrchr(folder, '/');
+    if (!slash || slash == folder)
+        return AW_OK;
+    *slash = '\0';
+    return aw_file_mkdirs(folder, diag);
+}
+
 static enum aw_err files_take(struct aw__pretrain *ask, const struct aw_args *args,
                               struct aw_diag *diag)
 {
-    const char *out = aw_args_text(args, "out"), *state = aw_args_text(args, "checkpoint");
-    size_t len = strlen(out);
+    const char *state = aw_args_text(args, "checkpoint");
     const bool resume = aw_args_given(args, "resume");
-    if (len > strlen(ENDING) && !strcmp(out + len - strlen(ENDING), ENDING))
-        len -= strlen(ENDING);
-    if (len + 16 >= sizeof ask->model || (state && strlen(state) + 32 >= sizeof ask->state))
+    if (state && strlen(state) + 32 >= sizeof ask->state)
         return aw_fail(diag, AW_ERR_LIMIT, "the name of a file is too long");
-    snprintf(ask->model, sizeof ask->model, "%.*s" ENDING, (int)len, out);
-    snprintf(ask->card, sizeof ask->card, "%.*s.md", (int)len, out);
     if (resume && !state)
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--resume",
                           "needs --checkpoint FILE: what to go on with");
@@ -113,21 +133,11 @@ static enum aw_err files_take(struct aw__pretrain *ask, const struct aw_args *ar
                  ask->team.size);
     else if (state)
         snprintf(ask->state, sizeof ask->state, "%s", state);
-    if (!aw_args_given(args, "force") && access(ask->model, F_OK) == 0)
-        return aw_fail_at(diag, AW_ERR_EXISTS, ask->model, 0, 0, NULL,
-                          "the model is there already: replace it with --force, or choose another "
-                          "--out");
     if (state && !resume && !aw_args_given(args, "force") && access(ask->state, F_OK) == 0)
         return aw_fail_at(diag, AW_ERR_EXISTS, ask->state, 0, 0, NULL,
                           "a checkpoint is there already: go on with --resume, or replace it with "
                           "--force");
-    char folder[AW_TEXT_MAX];
-    snprintf(folder, sizeof folder, "%s", ask->model);
-    char *slash = strrchr(folder, '/');
-    if (!slash || slash == folder)
-        return AW_OK;
-    *slash = '\0';
-    return aw_file_mkdirs(folder, diag);
+    return aw__pretrain_files(args, "model", sizeof ask->model, ask->model, ask->card, diag);
 }
 
 /* The command that makes the same model, wherever the trace and other files lie. */

@@ -51,6 +51,11 @@ struct aw__pretrain {
     double cpu_s;
 };
 
+/* The files of --out, a model and its card; `what` is what is made. Their folder is made. */
+AW_NODISCARD enum aw_err aw__pretrain_files(const struct aw_args *args, const char *what,
+                                            size_t size, char *ret_model, char *ret_card,
+                                            struct aw_diag *diag);
+
 /* --- while it runs, on stderr --- */
 bool aw__pretrain_met(void *ask, uint32_t done, uint32_t total); /* a hook of pretraining */
 void aw__pretrain_announce(const struct aw__pretrain *ask, bool resumed);

@@ -29,23 +29,6 @@
 
 /* --- processes -------------------------------------------------------------------------------- */
 
-/* The program beside this one, or by its name in PATH. */
-static void program_find(char *buf, size_t size)
-{
-    char path[PATH_MAX];
-    const ssize_t len = readlink("/proc/self/exe", path, sizeof path - sizeof PROGRAM - 1);
-    snprintf(buf, size, PROGRAM);
-    if (len <= 0)
-        return;
-    path[len] = '\0';
-    char *slash = strrchr(path, '/');
-    if (!slash)
-        return;
-    snprintf(slash + 1, sizeof PROGRAM, PROGRAM);
-    if (access(path, X_OK) == 0 && strlen(path) < size)
-        snprintf(buf, size, "%s", path);
-}
-
 /* The file that replicas of one workload share, so that all of them do the same work. */
 static const char *costs_path(const struct aw_local_run *run, uint32_t i, char buf[PATH_MAX])
 {
@@ -140,7 +123,7 @@ static enum aw_err workload_add(struct aw_local_run *run, uint32_t i, struct aw_
         return aw_fail_at(diag, AW_ERR_CONFIG, app->place.file, app->place.line, app->place.column,
                           "spec.local.command",
                           "an application that is written out needs the command of its replicas");
-    program_find(program, sizeof program);
+    aw_file_program_beside(PROGRAM, program, sizeof program);
     const char *const own[] = {program,
                                "--app",
                                app->pool,

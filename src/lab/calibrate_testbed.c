@@ -8,6 +8,7 @@
 #include "lab/calibrate_testbed.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/units.h"
 #include "cluster/local.h"
 #include "load/drive.h"
@@ -55,23 +56,6 @@ struct aw__testbed {
     uint64_t measured;         /* how many so far: arrivals are never the same twice */
     bool ended;
 };
-
-/* The program beside this one, or by its name in PATH. */
-static void program_find(char *buf, size_t size)
-{
-    char path[PATH_MAX];
-    const ssize_t len = readlink("/proc/self/exe", path, sizeof path - sizeof PROGRAM - 1);
-    snprintf(buf, size, PROGRAM);
-    if (len <= 0)
-        return;
-    path[len] = '\0';
-    char *slash = strrchr(path, '/');
-    if (!slash)
-        return;
-    snprintf(slash + 1, sizeof PROGRAM, PROGRAM);
-    if (access(path, X_OK) == 0 && strlen(path) < size)
-        snprintf(buf, size, "%s", path);
-}
 
 static int64_t now_us(const struct aw__testbed *bed)
 {
@@ -126,7 +110,7 @@ static enum aw_err cluster_make(struct aw__testbed *bed, struct aw_diag *diag)
     if (err)
         return err;
     bed->cluster = aw_local_cluster(bed->local);
-    program_find(program, sizeof program);
+    aw_file_program_beside(PROGRAM, program, sizeof program);
     snprintf(costs, sizeof costs, "%s/costs", aw_local_dir(bed->local));
     const char *const command[] = {
         program,   "--app", bed->config.app, "--listen", "127.0.0.1:{port}",

@@ -86,29 +86,6 @@ static enum aw_err lane_connect(const struct object *object, struct lane *lane,
     return AW_OK;
 }
 
-static bool send_all(int fd, const char *bytes, size_t len, int flags)
-{
-    while (len) {
-        ssize_t n = send(fd, bytes, len, MSG_NOSIGNAL | flags);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        bytes += n;
-        len -= (size_t)n;
-    }
-    return true;
-}
-
-static ssize_t receive(int fd, char *buf, size_t size)
-{
-    ssize_t n;
-    do
-        n = recv(fd, buf, size, 0);
-    while (n < 0 && errno == EINTR);
-    return n;
-}
-
 /* Reads an answer and its body, which is dropped. `ret_err` of the world's doing. */
 static enum aw_err answer_read(struct lane *lane, char *in, struct aw_diag *diag)
 {
@@ -117,7 +94,7 @@ static enum aw_err answer_read(struct lane *lane, char *in, struct aw_diag *diag
     enum aw_err err;
     const int fd = lane->fd_plus_1 - 1;
     while ((err = aw_http1_response(in, have, false, &head, diag)) == AW_ERR_NODATA) {
-        ssize_t n = receive(fd, in + have, IN_BYTES - have);
+        ssize_t n = aw_net_receive(fd, in + have, IN_BYTES - have);
         if (n <= 0)
             return aw_fail(diag, AW_ERR_UNAVAILABLE, "object server: %s",
                            n ? strerror(errno) : "closed the connection");
@@ -129,7 +106,7 @@ static enum aw_err answer_read(struct lane *lane, char *in, struct aw_diag *diag
     if (head.status >= 300 || head.framing != AW_HTTP1_LENGTH)
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "object server: status %d", head.status);
     for (uint64_t left = head.length - (have - head.bytes); left;) {
-        ssize_t n = receive(fd, in, left < IN_BYTES ? (size_t)left : IN_BYTES);
+        ssize_t n = aw_net_receive(fd, in, left < IN_BYTES ? (size_t)left : IN_BYTES);
         if (n <= 0)
             return aw_fail(diag, AW_ERR_UNAVAILABLE, "object server: the body broke off");
         left -= (uint64_t)n;
@@ -154,8 +131,8 @@ static enum aw_err request_once(const struct object *object, uint32_t index, boo
         return err;
     lane->answered = false;
     const int fd = lane->fd_plus_1 - 1;
-    if (!send_all(fd, head, (size_t)len, put ? MSG_MORE : 0) ||
-        (put && !send_all(fd, object->content, object->bytes, 0)))
+    if (!aw_net_send_all(fd, head, (size_t)len, put ? MSG_MORE : 0) ||
+        (put && !aw_net_send_all(fd, object->content, object->bytes, 0)))
         err = aw_fail(diag, AW_ERR_UNAVAILABLE, "object server: %s", strerror(errno));
     else
         err = answer_read(lane, object->in + (size_t)index * IN_BYTES, diag);

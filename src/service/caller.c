@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/http1.h"
+#include "base/net.h"
 
 #define HEAD_MAX 2048u
 #define IN_BYTES (AW_HTTP1_HEAD_BYTES_MAX + 16384u)
@@ -69,29 +70,6 @@ static void give_back(struct aw__caller *caller, int fd, bool alive)
         close(fd);
 }
 
-static bool send_all(int fd, const char *bytes, size_t len, int flags)
-{
-    while (len) {
-        const ssize_t n = send(fd, bytes, len, MSG_NOSIGNAL | flags);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        bytes += n;
-        len -= (size_t)n;
-    }
-    return true;
-}
-
-static ssize_t receive(int fd, char *buf, size_t size)
-{
-    ssize_t n;
-    do
-        n = recv(fd, buf, size, 0);
-    while (n < 0 && errno == EINTR);
-    return n;
-}
-
 /* `ret_any`: a byte of the answer was seen, so that the request must not be sent again. */
 static enum aw_err answer_read(int fd, struct aw_http1_head *head, bool *ret_any,
                                uint64_t *ret_bytes)
@@ -100,7 +78,7 @@ static enum aw_err answer_read(int fd, struct aw_http1_head *head, bool *ret_any
     size_t have = 0;
     enum aw_err err;
     while ((err = aw_http1_response(in, have, false, head, NULL)) == AW_ERR_NODATA) {
-        const ssize_t n = receive(fd, in + have, sizeof in - have);
+        const ssize_t n = aw_net_receive(fd, in + have, sizeof in - have);
         if (n <= 0)
             return AW_ERR_UNAVAILABLE;
         *ret_any = true;
@@ -115,7 +93,7 @@ static enum aw_err answer_read(int fd, struct aw_http1_head *head, bool *ret_any
     uint64_t come = have - head->bytes;
     while (come < length) {
         const uint64_t left = length - come;
-        const ssize_t n = receive(fd, in, left < sizeof in ? (size_t)left : sizeof in);
+        const ssize_t n = aw_net_receive(fd, in, left < sizeof in ? (size_t)left : sizeof in);
         if (n <= 0)
             return AW_ERR_UNAVAILABLE;
         come += (uint64_t)n;
@@ -140,8 +118,8 @@ enum aw_err aw__caller_call(struct aw__caller *caller, const struct aw__caller_r
         const int fd = take(caller, &kept);
         if (fd < 0)
             return AW_ERR_UNAVAILABLE;
-        enum aw_err err = send_all(fd, text, (size_t)len, request->len ? MSG_MORE : 0) &&
-                                  send_all(fd, request->body, request->len, 0)
+        enum aw_err err = aw_net_send_all(fd, text, (size_t)len, request->len ? MSG_MORE : 0) &&
+                                  aw_net_send_all(fd, request->body, request->len, 0)
                               ? answer_read(fd, &head, &any, &bytes)
                               : AW_ERR_UNAVAILABLE;
         give_back(caller, fd, !err && head.keep_alive);
