@@ -28,6 +28,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 AWARE = "aware"
 WIDTH_MAX = 100
+SLOWER = float(os.environ.get("AW_SLOWER", "1")) # about how much a sanitizer makes it
+PATIENCE_S = 100 * SLOWER
 ESCAPE = re.compile(r"\x1b|\r")
 
 # Every verb there is; another test keeps the reference equal to the program.
@@ -43,7 +45,7 @@ def run(*args, env=None, stdout=subprocess.PIPE, cwd=None):
         if name.startswith(("ASAN_", "UBSAN_", "TSAN_", "LSAN_", "OPENBLAS_")):
             environment[name] = value
     return subprocess.run([AWARE, *args], stdout=stdout, stderr=subprocess.PIPE, text=True,
-                          env=environment, cwd=cwd, check=False, timeout=100)
+                          env=environment, cwd=cwd, check=False, timeout=PATIENCE_S)
 
 
 def expect(holds, what):

@@ -34,7 +34,7 @@ from cli_test import expect, run
 from trace_test import DAY, faults_folder, minute_of_requests, pod, write
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT_S = 100
+LIMIT_S = cli_test.PATIENCE_S
 
 # --- what the documents say -----------------------------------------------------------------------
 
@@ -385,7 +385,7 @@ def daemon(folder, file, state, *more):
                           stderr=subprocess.PIPE, text=True) as process:
         reader = threading.Thread(target=process.stderr.read, daemon=True)
         reader.start()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 60 * cli_test.SLOWER
         while run("get", "--state", state, cwd=folder).returncode != 0:
             expect(time.monotonic() < deadline and process.poll() is None, f"no daemon: {state}")
             time.sleep(0.1)
@@ -403,7 +403,7 @@ def json_at(folder, *args):
 
 
 def wait_for(what, seconds=60):
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds * cli_test.SLOWER
     while True:
         got = what()
         if got:
@@ -460,7 +460,7 @@ class People:
 
     def say(self, command, more):
         """A change or a newer proposal may come in between: it is tried again then."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 60 * cli_test.SLOWER
         while True:
             number = self.number(command)
             if number is not None:
