@@ -285,6 +285,8 @@ static uint32_t split(const char *at, const char *end, struct aw_csv_cell *cells
 
 uint32_t aw_csv_next(struct aw_csv_lines *lines, struct aw_csv_cell *cells)
 {
+    if (!lines->line && lines->end - lines->at >= 3 && !memcmp(lines->at, "\xef\xbb\xbf", 3))
+        lines->at += 3; /* the mark that some editors begin a file with */
     while (lines->at < lines->end) {
         const char *from = lines->at;
         const char *stop = memchr(from, '\n', (size_t)(lines->end - from));

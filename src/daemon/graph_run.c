@@ -270,7 +270,7 @@ enum aw_err aw_graph_run_open(struct aw_graph_run **ret, const struct aw_graph_r
                                           .traced = 1,
                                           .span_loss = config->span_loss,
                                           .skew_us = config->skew_us};
-    const struct aw_firm_settings settings = {0};
+    const struct aw_firm_settings settings = {.lent = config->app->lent};
     enum aw_err err = run && classifier ? AW_OK : AW_ERR_NOMEM;
     if (run) {
         run->config = *config;

@@ -96,7 +96,10 @@ bool aw_firm_desk_scale(struct aw_firm_desk *desk, uint32_t service, uint32_t re
     if (desk->app->services[service].fixed || replicas == 0 ||
         (replicas == desk->replicas[service] && !fresh))
         return false;
-    return carry_out(desk, &order, reason) == AW_OK;
+    const enum aw_err err = carry_out(desk, &order, reason);
+    for (uint32_t r = 0; r < AW_GRAPH_RESOURCES && err == AW_ERR_LIMIT; r++)
+        desk->refused_ns[service][r] = order.at_ns;
+    return err == AW_OK;
 }
 
 bool aw_firm_desk_limit(struct aw_firm_desk *desk, uint32_t service,
@@ -121,6 +124,8 @@ bool aw_firm_desk_limit(struct aw_firm_desk *desk, uint32_t service,
     enum aw_err err = AW_ERR_RANGE;
     if (fabs(to - from) >= CHANGE_MIN * from)
         err = carry_out(desk, &order, reason);
+    if (err == AW_ERR_LIMIT && grow)
+        desk->refused_ns[service][resource] = order.at_ns;
     if (err && err != AW_ERR_CONFLICT &&
         err != AW_ERR_UNSUPPORTED) /* the top of its range, or the node has no more */
         return grow && to >= from &&

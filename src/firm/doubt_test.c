@@ -151,7 +151,7 @@ static void day_live(uint64_t seed, struct day *day)
     struct aw_firm_manager *manager;
     struct aw_firm_desk desk;
     const struct aw_graph_config config = {.seed = seed, .traced = 1, .skew_us = 300};
-    const struct aw_firm_settings settings = {0};
+    const struct aw_firm_settings settings = {.trim_use = 0.5}; /* always something to take */
     *day = (struct day){.lie = (enum lie)(seed % LIES), .target = AW_GRAPH_NONE};
     aw_rng_init(&day->rng, seed, 3);
     day->victim = aw_rng_below(&day->rng, app.service_count);

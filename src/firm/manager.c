@@ -18,9 +18,11 @@
 #define TRIM_WORTH   0.93          /* below which of the limit a trim is worth an order */
 #define THROTTLED    1.2           /* over its limit counts as used where single periods ran dry */
 #define DELAY_US     200.0 /* of a round trip beyond the usual: spans alone replace nobody */
+#define DELAY_OF_SLO 0.05  /* that needs no trace */
 #define WITNESS_NS   (3 * SECOND / 2) /* since the last gift: what was given has to show first */
 #define WITNESS_RISE 0.4              /* of use and waiting: a burst is no witness */
 #define WITNESS_DRY  0.5              /* share of periods that it is throttled in */
+#define TIGHT_NS     (20 * SECOND)    /* that a node counts as full after it refused an order */
 #define SURE_STEPS   3u /* missed steps after which the likeliest is tried without being sure */
 
 const char *const aw_firm_kind_names[] = {"none", "firm-rule", "firm-agent", "hpa",
@@ -44,7 +46,8 @@ enum aw_err aw_firm_manager_new(enum aw_firm_kind kind, const struct aw_firm_set
     manager->settings = *settings;
     struct aw_firm_settings *s = &manager->settings;
     s->rule_factor = or_else(s->rule_factor, 8);
-    s->trim_use = or_else(s->trim_use, 0.5);
+    s->lent = or_else(s->lent, 1);
+    s->trim_use = or_else(s->trim_use, 0.3);
     s->undo_steps = s->undo_steps ? s->undo_steps : 10;
     s->hpa_target = or_else(s->hpa_target, 0.5);
     s->aimd_add = or_else(s->aimd_add, 0.2);
@@ -213,6 +216,48 @@ static void undo(struct aw_firm_manager *manager, struct aw_firm_desk *desk,
     care->given_ns = 0;
 }
 
+/* Is the room of its node wanted by others? */
+static bool is_tight(const struct aw_firm_manager *manager, const struct aw_firm_desk *desk,
+                     uint32_t service, uint32_t resource)
+{
+    const uint32_t node = manager->app->services[service].node;
+    const int64_t now = aw__firm_now(desk);
+    for (uint32_t s = 0; s < manager->app->service_count; s++) {
+        const int64_t at = desk->refused_ns[s][resource];
+        if (at && at + TIGHT_NS > now && (s != service) && manager->app->services[s].node == node)
+            return true;
+    }
+    return false;
+}
+
+/* Room of a node that nobody uses is lent, but for CPU, which is what people pay for; who lacks it
+ * has it back at once. True: an order was given. */
+static bool lend(struct aw_firm_manager *manager, struct aw_firm_desk *desk, uint32_t service,
+                 uint32_t resource)
+{
+    struct aw__firm_care *care = &manager->care[service];
+    const double spare = manager->app->services[service].limit[resource] * manager->settings.lent;
+    if (resource == AW_GRAPH_CPU || desk->limit[service][resource] >= 0.999 * spare ||
+        aw__firm_now(desk) < care->full_ns[resource] || is_tight(manager, desk, service, resource))
+        return false;
+    if (aw_firm_desk_limit(desk, service, (enum aw_graph_resource)resource, spare, false, false,
+                           "nobody else uses it"))
+        return true;
+    care->full_ns[resource] = aw__firm_now(desk) + TIGHT_NS;
+    return false;
+}
+
+static void give_back(struct aw_firm_manager *manager, struct aw_firm_desk *desk, uint32_t service)
+{
+    struct aw__firm_care *care = &manager->care[service];
+    for (uint32_t r = 0; r < AW_GRAPH_RESOURCES; r++) {
+        const double least = fmax(manager->app->services[service].limit[r], 2 * care->peak[r]);
+        if (desk->limit[service][r] > 1.05 * least && is_tight(manager, desk, service, r))
+            (void)aw_firm_desk_limit(desk, service, (enum aw_graph_resource)r, least, false, true,
+                                     "others on its node lack it, and it uses less");
+    }
+}
+
 static void trim(struct aw_firm_manager *manager, struct aw_firm_desk *desk,
                  const struct aw_firm_sight *sight, uint32_t service)
 {
@@ -225,7 +270,11 @@ static void trim(struct aw_firm_manager *manager, struct aw_firm_desk *desk,
         const double limit = desk->limit[service][r];
         /* CPU that nobody uses is handed back; of the others, what was given: a smaller rate makes
          * every transfer longer, whoever else uses it */
-        const double least = r == AW_GRAPH_CPU ? its->low[r] : its->limit[r];
+        if (lend(manager, desk, service, r))
+            continue;
+        const double lent = its->limit[r] * manager->settings.lent;
+        const double least =
+            r == AW_GRAPH_CPU ? its->low[r] : fmax(its->limit[r], fmin(limit, lent));
         const double wanted = fmax(care->peak[r] / manager->settings.trim_use, least);
         if (r == AW_GRAPH_CPU && sight->readings[service].throttled > 0) {
             care->peak[r] = fmax(care->peak[r], manager->settings.trim_use * limit * THROTTLED);
@@ -241,6 +290,24 @@ static void trim(struct aw_firm_manager *manager, struct aw_firm_desk *desk,
         aw_firm_desk_scale(desk, service, desk->replicas[service] - 1, false,
                            "its SLO holds and it uses less"))
         care->given_ns = now; /* and then see */
+}
+
+/* Where several are to blame at once, one's excess hides another's. Packets that are late by a good
+ * part of the SLO need no other evidence. */
+static enum aw_err replace_witnessed(struct aw_firm_manager *manager, struct aw_firm_desk *desk,
+                                     const struct aw_firm_sight *sight)
+{
+    const double much_us = fmax(DELAY_US, 1e3 * DELAY_OF_SLO * sight->worst_slo_ms);
+    enum aw_err err = AW_OK;
+    for (uint32_t i = 0; i < sight->suspect_count && !err; i++) {
+        struct aw_firm_suspect suspect = sight->suspect[i];
+        if (sight->readings[suspect.service].net_delay_us < much_us)
+            continue;
+        suspect.lacks = AW_GRAPH_RESOURCES;
+        suspect.slow_network = true;
+        err = give(manager, desk, sight, &suspect);
+    }
+    return err;
 }
 
 /* Traces may point beside it: who is throttled stretches the calls that it makes, and sends its
@@ -278,6 +345,8 @@ static enum aw_err firm_step(struct aw_firm_manager *manager, struct aw_firm_des
         given++;
     }
     if (!err && sight->missed)
+        err = replace_witnessed(manager, desk, sight);
+    if (!err && sight->missed)
         err = give_witnessed(manager, desk, sight);
     for (uint32_t s = 0; s < manager->app->service_count; s++) {
         struct aw__firm_care *care = &manager->care[s];
@@ -288,6 +357,7 @@ static enum aw_err firm_step(struct aw_firm_manager *manager, struct aw_firm_des
         care->missed = sight->missed && care->given_ns ? care->missed + 1 : 0;
         if (care->missed >= manager->settings.undo_steps)
             undo(manager, desk, sight, s);
+        give_back(manager, desk, s);
         trim(manager, desk, sight, s);
     }
     return err;

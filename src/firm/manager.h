@@ -55,7 +55,8 @@ struct aw_firm_desk {
     double limit[AW_GRAPH_SERVICES_MAX][AW_GRAPH_RESOURCES]; /* as ordered */
     uint32_t replicas[AW_GRAPH_SERVICES_MAX];
     struct aw_firm_rails rails;
-    bool doubt;         /* figures of this step cannot be trusted: nothing shrinks */
+    bool doubt; /* figures of this step cannot be trusted: nothing shrinks */
+    int64_t refused_ns[AW_GRAPH_SERVICES_MAX][AW_GRAPH_RESOURCES]; /* when its node was full */
     uint64_t in_doubt;  /* orders that were not given for that */
     uint64_t forbidden; /* .. because `rails.before` refused them */
     const struct aw_alloc *alloc;
@@ -96,7 +97,8 @@ extern const char *const aw_firm_kind_names[]; /* "none", "firm-rule", ... */
 /* Of all of them; each reads its own. 0: the default. */
 struct aw_firm_settings {
     double rule_factor;           /* of a limit that is used up (8) */
-    double trim_use;              /* to which use limits are taken back while all is well (0.5) */
+    double lent;                  /* times a first limit, of what nobody uses, but CPU (1) */
+    double trim_use;              /* to which use limits are taken back while all is well (0.3) */
     uint32_t undo_steps;          /* what has not helped by then is undone (10) */
     double hpa_target;            /* use of CPU (0.5) */
     double aimd_add;              /* of the limits at the start, while the SLO is missed (0.2) */

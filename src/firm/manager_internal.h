@@ -15,6 +15,7 @@ struct aw__firm_care { /* of a service */
     double before[AW_GRAPH_RESOURCES]; /* limits then */
     double peak[AW_GRAPH_RESOURCES];   /* of use, fading */
     double visits_before;
+    int64_t full_ns[AW_GRAPH_RESOURCES]; /* until then nothing is lent to it */
     /* hpa */
     uint32_t wanted[AW__FIRM_HPA_HISTORY];
     uint32_t wanted_at;

@@ -98,6 +98,7 @@ struct aw_graph_type {
 struct aw_graph_app {
     char name[AW_GRAPH_NAME_MAX];
     double rate; /* requests/s that the limits are made for */
+    double lent; /* times a first limit, that a service may have of what nobody uses; 0: nothing */
     uint32_t service_count, op_count, step_count, type_count, node_count;
     struct aw_graph_service services[AW_GRAPH_SERVICES_MAX];
     struct aw_graph_op ops[AW_GRAPH_OPS_MAX];

@@ -125,7 +125,8 @@ static enum aw_err read_type(const struct aw_tree *tree, const struct aw_node *m
 static enum aw_err read_root(const struct aw_tree *tree, const struct aw_node *root,
                              struct aw_graph_app *ret, struct aw_diag *diag)
 {
-    static const char *const known[] = {"kind", "name", "rate", "services", "requests", NULL};
+    static const char *const known[] = {"kind",     "name",     "rate", "lend",
+                                        "services", "requests", NULL};
     const struct aw_node *node;
     const char *text, *name;
     double rate = 0;
@@ -140,6 +141,9 @@ static enum aw_err read_root(const struct aw_tree *tree, const struct aw_node *r
     if (err)
         return err;
     aw_graph_app_init(ret, name, rate);
+    if ((node = aw_node_find(root, "lend")) &&
+        (err = aw_tree_real(tree, node, 1, 8, &ret->lent, diag)))
+        return err;
     if (!(err = aw_tree_require(tree, root, "services", &node, diag)))
         err = aw_tree_list(tree, node, diag);
     for (node = err ? NULL : node->first; node && !err; node = node->next)

@@ -328,13 +328,15 @@ static enum aw_err evaluate_json(const struct aw_cases *cases, const struct aw_e
     for (uint32_t i = 0; i < cases->count; i++)
         json_array_append_new(list, case_json(&cases->at[i]));
     return aw_json_print(
-        json_pack("{ss s{si sf sf sf} s{si sf} s{si sf} so}", "learned", learned, "resource",
-                  "cases", (int)resource->cases, "top1", share_of(resource->top1, resource->cases),
-                  "top3", share_of(resource->top3, resource->cases), "confident",
+        json_pack("{ss s{si sf sf sf} s{si sf} s{si sf} so si si si}", "learned", learned,
+                  "resource", "cases", (int)resource->cases, "top1",
+                  share_of(resource->top1, resource->cases), "top3",
+                  share_of(resource->top3, resource->cases), "confident",
                   share_of(resource->confident, resource->cases), "code", "cases", (int)code->cases,
                   "confident", share_of(code->confident, code->cases), "normal", "cases",
                   (int)normal->cases, "confident", share_of(normal->confident, normal->cases),
-                  "cases", list),
+                  "cases", list, "left_out", (int)cases->missing, "without_metrics",
+                  (int)cases->without_metrics, "without_baseline", (int)cases->without_baseline),
         diag);
 }
 
@@ -371,6 +373,15 @@ static enum aw_err evaluate_print(const struct aw_call *run, const struct aw_cas
         printf("%s: %u, a culprit named for sure in %.2f\n",
                sort == AW_CASE_CODE ? "faults of code" : "fault-free windows",
                got->part[sort].cases, share_of(got->part[sort].confident, got->part[sort].cases));
+    if (cases->missing)
+        printf("left out: %u of ground_truth.json whose files are not there; the first is %s\n",
+               cases->missing, cases->missing_first);
+    if (cases->without_metrics)
+        printf("judged by traces alone: %u windows that metrics/ says nothing of\n",
+               cases->without_metrics);
+    if (cases->without_baseline)
+        printf("compared with nothing: %u windows, since no fault-free file is there\n",
+               cases->without_baseline);
     return AW_OK;
 }
 

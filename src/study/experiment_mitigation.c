@@ -20,12 +20,14 @@
 #define CHECKS      5u /* mitigation along the way of learning */
 #define TUNING_SEED 9000u
 #define NEVER_S     1e9
+#define LENT        3.0 /* times the first limits, of what nobody uses; node pools have four */
 
-enum who { RULE, AGENT, HPA, AIMD, AIMD_FRUGAL, CAPTAIN, WHO };
-static const char *const who_names[WHO] = {"firm, rule", "firm, agent",  "hpa",
+enum who { RULE, AGENT, LENDS, HPA, AIMD, AIMD_FRUGAL, CAPTAIN, WHO };
+static const char *const who_names[WHO] = {"firm, rule", "firm, agent",  "firm, lends", "hpa",
                                            "aimd",       "aimd, frugal", "captain"};
-static const enum aw_firm_kind who_kind[WHO] = {AW_FIRM_RULE, AW_FIRM_AGENT, AW_FIRM_HPA,
-                                                AW_FIRM_AIMD, AW_FIRM_AIMD,  AW_FIRM_CAPTAIN};
+static const enum aw_firm_kind who_kind[WHO] = {AW_FIRM_RULE,   AW_FIRM_AGENT, AW_FIRM_RULE,
+                                                AW_FIRM_HPA,    AW_FIRM_AIMD,  AW_FIRM_AIMD,
+                                                AW_FIRM_CAPTAIN};
 
 struct result {
     double seconds, seconds_limits; /* mean; of kinds that a limit mends */
@@ -96,7 +98,7 @@ static enum aw_err live(const struct study *study, uint32_t graph, uint64_t seed
                         const struct aw_firm_settings *settings, struct result *ret, double *cdf,
                         struct aw_diag *diag)
 {
-    const bool ours = who == RULE || who == AGENT;
+    const bool ours = who <= LENDS;
     struct aw_firm_trial_config config = {.seed = seed,
                                           .kind = who_kind[who],
                                           .settings = *settings,
@@ -459,6 +461,8 @@ static void figures(const struct study *study, struct aw_study_report *report)
     if (study->in_turn) {
         mean(study, report, AGENT, AW_UNIT_SECONDS, seconds, 1.7, 1.5, "time to mend, agent");
         mean(study, report, RULE, AW_UNIT_SECONDS, seconds, NAN, 1.5, "time to mend, rule");
+        mean(study, report, LENDS, AW_UNIT_SECONDS, seconds, NAN, 1.5,
+             "time to mend, rule that lends");
         ratio(study, report, AIMD, AGENT, seconds, 9, 10, false, "shorter than tuned AIMD");
         ratio(study, report, HPA, AGENT, seconds, 30, 30, false, "shorter than tuned HPA");
         ratio(study, report, AIMD_FRUGAL, AGENT, seconds, NAN, NAN, false,
@@ -473,6 +477,16 @@ static void figures(const struct study *study, struct aw_study_report *report)
     mean(study, report, RULE, AW_UNIT_SHARE, missed, NAN, NAN, "requests over their SLO, rule");
     ratio(study, report, AIMD, AGENT, missed, 9, 10, false, "fewer violations than tuned AIMD");
     ratio(study, report, HPA, AGENT, missed, 16, 16, false, "fewer violations than tuned HPA");
+    mean(study, report, LENDS, AW_UNIT_SHARE, missed, NAN, NAN,
+         "requests over their SLO, rule that lends");
+    ratio(study, report, AIMD, LENDS, missed, 9, 10, false,
+          "fewer violations than tuned AIMD, rule that lends");
+    ratio(study, report, HPA, LENDS, missed, 16, 16, false,
+          "fewer violations than tuned HPA, rule that lends");
+    ratio(study, report, LENDS, AIMD, cores, NAN, 1, true,
+          "CPU limit, of tuned AIMD's, rule that lends");
+    ratio(study, report, LENDS, HPA, cores, 0.71, 1, true,
+          "CPU limit, of tuned HPA's, rule that lends");
     ratio(study, report, AIMD_FRUGAL, AGENT, missed, NAN, NAN, false,
           "fewer violations than frugal AIMD");
     ratio(study, report, CAPTAIN, AGENT, missed, NAN, NAN, false, "fewer violations than Captain");
@@ -502,6 +516,7 @@ static enum aw_err run(const struct aw_experiment_config *config, bool in_turn,
     err = err ? err : aw__graphs_new(config, alloc, &graphs, diag);
     study->graphs = graphs;
     tuning_list(study);
+    study->settings[LENDS].lent = LENT;
     if (!err)
         err = aw__turns(config, study->tuning_count, "tuning on train-ticket", tune_turn, study,
                         alloc, diag);

@@ -1,12 +1,10 @@
 /* cases.c - see cases.h: folders with a ground_truth.json; of metrics alone: cases_metrics.c. */
 #include "trace/cases.h"
 
-#include <dirent.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "base/file.h"
@@ -16,8 +14,9 @@
 #include "trace/read.h"
 
 #define TRUTH_BYTES_MAX ((size_t)64 << 20)
-#define MINUTES_USUAL   3 /* of a fault whose length is not said */
-#define MINUTES_AFTER   3 /* until figures are those of before */
+#define MINUTES_USUAL   3  /* of a fault whose length is not said */
+#define MINUTES_AFTER   3  /* until figures are those of before */
+#define CLOCK_OFF       30 /* minutes: zones differ by multiples of it */
 
 struct reading {
     struct aw_cases *cases;
@@ -29,10 +28,10 @@ struct reading {
     struct aw_span_profile base;
     char base_of[512]; /* day and file that the base was made for */
     struct aw_metrics metrics;
-    char metrics_day[32];
     struct aw_minutes *faulty; /* [faulty_count] */
     uint32_t faulty_count;
-    char (*normal)[128]; /* [normal_count]: files under traces/ */
+    bool clock_known;                  /* whether inject_time is that of the spans */
+    char (*normal)[AW_CASES_FILE_MAX]; /* [normal_count]: files under traces/ */
     uint32_t normal_count;
     const struct aw_alloc *alloc;
     struct aw_diag *diag;
@@ -43,6 +42,11 @@ const char *aw_case_sort_name(enum aw_case_sort sort)
     static const char *const names[AW_CASE_SORTS] = {"resource", "code", "normal"};
     AW_ASSERT(sort < AW_CASE_SORTS);
     return names[sort];
+}
+
+bool aw_case_is(const struct aw_case *one, const char *service)
+{
+    return *service && (!strcmp(one->service, service) || !strcmp(one->also, service));
 }
 
 struct aw_case *aw__cases_add(struct aw_cases *cases)
@@ -105,10 +109,13 @@ static enum aw_err read_faulty(struct reading *reading, const json_t *truth)
     {
         const char *type = json_string_value(json_object_get(fault, "type"));
         const int64_t from = minute_of(json_string_value(json_object_get(fault, "inject_time")));
-        const size_t minutes = json_array_size(json_object_get(fault, "minutes"));
+        const json_t *length = json_object_get(fault, "minutes");
+        const json_int_t minutes = json_is_integer(length) ? json_integer_value(length)
+                                                           : (json_int_t)json_array_size(length);
         if (from >= 0 && type && sort_of(type) != AW_CASE_NORMAL)
             reading->faulty[reading->faulty_count++] = (struct aw_minutes){
-                from, from + (minutes ? (int64_t)minutes : MINUTES_USUAL) - 1 + MINUTES_AFTER};
+                from, from + (minutes > 0 && minutes < 100000 ? minutes : MINUTES_USUAL) - 1 +
+                          MINUTES_AFTER};
     }
     return AW_OK;
 }
@@ -183,41 +190,38 @@ static enum aw_err make_base(struct reading *reading, const char *day, const cha
 
 /* ---- metrics ---- */
 
-static bool is_there(const char *path)
+/* All days as one: a fault may go past midnight. */
+static enum aw_err read_metrics(struct reading *reading)
 {
-    struct stat stat;
-    return lstat(path, &stat) == 0;
-}
-
-static enum aw_err read_metrics(struct reading *reading, const char *day)
-{
-    char path[AW_FILE_PATH_MAX];
-    if (!strcmp(reading->metrics_day, day))
-        return AW_OK;
-    aw_metrics_deinit(&reading->metrics);
+    char path[AW_FILE_PATH_MAX], folder[AW_FILE_PATH_MAX], (*files)[AW_CASES_FILE_MAX];
+    uint32_t count;
+    snprintf(folder, sizeof folder, "%s/metrics", reading->folder);
+    enum aw_err err = aw__cases_list(folder, "pods", reading->alloc, &files, &count);
     reading->metrics.alloc = reading->alloc;
-    snprintf(reading->metrics_day, sizeof reading->metrics_day, "%.31s", day);
-    snprintf(path, sizeof path, "%s/metrics/%s_pods.csv.gz", reading->folder, day);
-    if (!is_there(path))
-        snprintf(path, sizeof path, "%s/metrics/%s_pods.csv", reading->folder, day);
-    if (!is_there(path))
-        return AW_OK; /* traces alone, then */
-    return aw_metrics_read_file(&reading->metrics, &reading->spans.names, path, reading->diag);
+    for (uint32_t i = 0; i < count && !err; i++) {
+        snprintf(path, sizeof path, "%.3800s/%.127s", folder, files[i]);
+        err = aw_metrics_read_file(&reading->metrics, &reading->spans.names, path, reading->diag);
+    }
+    aw_alloc_free(reading->alloc, files);
+    if (err == AW_ERR_NOMEM)
+        return aw_fail(reading->diag, err, "out of memory");
+    return err == AW_ERR_NOTFOUND ? AW_OK : err; /* traces alone, then */
 }
 
-static enum aw_err localize(struct reading *reading, struct aw_case *one, const char *day,
+static enum aw_err localize(struct reading *reading, struct aw_case *one,
                             const struct aw_span_profile *base)
 {
     static const uint32_t most = AW_LOCALIZE_SERVICES_MAX;
-    enum aw_err err = read_metrics(reading, day);
-    struct aw_evidence *evidence =
-        err ? NULL : aw_alloc_new(reading->alloc, most, sizeof *evidence);
-    if (!err && !evidence)
+    enum aw_err err = AW_OK;
+    struct aw_evidence *evidence = aw_alloc_new(reading->alloc, most, sizeof *evidence);
+    if (!evidence)
         err = aw_fail(reading->diag, AW_ERR_NOMEM, "out of memory");
     if (!err) {
         const uint32_t count =
             aw_metrics_evidence(&reading->metrics, period_of(&reading->window), reading->faulty,
                                 reading->faulty_count, evidence, most);
+        reading->cases->without_metrics += !count;
+        reading->cases->without_baseline += !base;
         err = aw_localize(&one->found, &reading->window, base, evidence, count, reading->alloc);
         if (!err && reading->paper)
             err = aw_localize_paper(&one->found, &reading->window);
@@ -233,14 +237,51 @@ static enum aw_err localize(struct reading *reading, struct aw_case *one, const 
 
 /* ---- one case ---- */
 
-static void service_of(const json_t *fault, char *ret, size_t size)
+/* Pods whose ends have no form that is known: ground_truth.json may say what their services are. */
+static void learn_pods(struct reading *reading, const json_t *truth)
+{
+    const json_t *fault;
+    uint32_t by_form = 0, by_parts = 0;
+    size_t i;
+    json_array_foreach(truth, i, fault)
+    {
+        const char *service = json_string_value(json_object_get(fault, "service"));
+        const char *pod = json_string_value(json_object_get(fault, "pod"));
+        const size_t len = pod ? strlen(pod) : 0, its = service ? strlen(service) : 0;
+        if (!its || its > len || memcmp(service, pod, its) != 0)
+            continue;
+        by_form += aw_span_pod_service(pod, len, false) == its;
+        by_parts += aw_span_pod_service(pod, len, true) == its;
+    }
+    reading->spans.names.pods_by_parts = by_parts > by_form;
+}
+
+static void name_culprit(const struct reading *reading, const json_t *fault, struct aw_case *one)
 {
     const char *service = json_string_value(json_object_get(fault, "service"));
     const char *pod = json_string_value(json_object_get(fault, "pod"));
-    if (!service && pod)
-        snprintf(ret, size, "%.*s", (int)aw_span_pod_service(pod, strlen(pod)), pod);
-    else
-        snprintf(ret, size, "%.127s", service ? service : "");
+    if (pod)
+        snprintf(one->also, sizeof one->also, "%.*s",
+                 (int)aw_span_pod_service(pod, strnlen(pod, sizeof one->also - 1),
+                                          reading->spans.names.pods_by_parts),
+                 pod);
+    snprintf(one->service, sizeof one->service, "%.127s", service ? service : one->also);
+}
+
+/* Where inject_time is of another zone than the spans, faults are moved to the clock of the spans,
+ * which is that of the metrics too. */
+static void set_clock(struct reading *reading, const json_t *fault)
+{
+    const int64_t said = minute_of(json_string_value(json_object_get(fault, "inject_time")));
+    if (reading->clock_known || said < 0 || !reading->window.request_count)
+        return;
+    reading->clock_known = true;
+    const int64_t off = period_of(&reading->window).from - said;
+    const int64_t zones = (off + (off < 0 ? -CLOCK_OFF : CLOCK_OFF) / 2) / CLOCK_OFF * CLOCK_OFF;
+    for (uint32_t i = 0; i < reading->faulty_count; i++) {
+        reading->faulty[i].from += zones;
+        reading->faulty[i].until += zones;
+    }
 }
 
 static enum aw_err read_fault(struct reading *reading, const json_t *fault, size_t index)
@@ -258,6 +299,12 @@ static enum aw_err read_fault(struct reading *reading, const json_t *fault, size
     if (!file || !type)
         return aw_fail_at(reading->diag, AW_ERR_FORMAT, "ground_truth.json", 0, 0, key,
                           "expected a text, found none");
+    if (!aw__cases_path(reading->folder, file, path, sizeof path)) {
+        if (!reading->cases->missing++)
+            snprintf(reading->cases->missing_first, sizeof reading->cases->missing_first, "%.127s",
+                     file);
+        return AW_OK;
+    }
     struct aw_case *one = aw__cases_add(reading->cases);
     if (!one)
         return aw_fail(reading->diag, AW_ERR_LIMIT, "more than %u cases, or no memory for them",
@@ -266,16 +313,18 @@ static enum aw_err read_fault(struct reading *reading, const json_t *fault, size
     snprintf(one->type, sizeof one->type, "%.47s", type);
     one->sort = sort_of(type);
     if (one->sort != AW_CASE_NORMAL)
-        service_of(fault, one->service, sizeof one->service);
+        name_culprit(reading, fault, one);
     const char *base_name = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
     enum aw_err err = make_base(reading, day, base_name);
     if (err && err != AW_ERR_NODATA)
         return err;
     const bool no_base = err == AW_ERR_NODATA;
     aw_window_reset(&reading->window);
-    snprintf(path, sizeof path, "%s/%s", reading->folder, file);
     err = read_window(reading, path, &reading->window);
-    return err ? err : localize(reading, one, day, no_base ? NULL : &reading->base);
+    if (err)
+        return err;
+    set_clock(reading, fault);
+    return localize(reading, one, no_base ? NULL : &reading->base);
 }
 
 /* A fault-free file as a case of its own: beside other such files, or halves of itself. */
@@ -284,8 +333,12 @@ static enum aw_err read_normal(struct reading *reading, uint32_t index)
     char path[AW_FILE_PATH_MAX], day[32];
     const char *file = reading->normal[index];
     struct aw_span_profile half = {0};
-    const char *mark = strstr(file, "_normal");
-    snprintf(day, sizeof day, "%.*s", (int)(mark - file), file);
+    snprintf(day, sizeof day, "%.*s", (int)(strstr(file, "_normal") - file), file);
+    for (uint32_t i = 0; i < reading->cases->count; i++) { /* ground_truth.json has it already */
+        const char *name = reading->cases->at[i].name, *last = strrchr(name, '/');
+        if (!strcmp(last ? last + 1 : name, file))
+            return AW_OK;
+    }
     struct aw_case *one = aw__cases_add(reading->cases);
     if (!one)
         return aw_fail(reading->diag, AW_ERR_LIMIT, "more than %u cases, or no memory for them",
@@ -303,36 +356,23 @@ static enum aw_err read_normal(struct reading *reading, uint32_t index)
     if (!err && alone && aw_profile_make(&half, &reading->window, 0, 2, reading->alloc))
         err = aw_fail(reading->diag, AW_ERR_NOMEM, "out of memory");
     if (!err)
-        err = localize(reading, one, day, alone ? &half : &reading->base);
+        err = localize(reading, one, alone ? &half : &reading->base);
     aw_profile_deinit(&half);
     return err;
 }
 
 /* ---- the folder ---- */
 
-static int is_normal(const struct dirent *entry)
-{
-    return strstr(entry->d_name, "_normal") != NULL && strlen(entry->d_name) < 128;
-}
-
 static enum aw_err list_normal(struct reading *reading)
 {
     char path[AW_FILE_PATH_MAX];
-    struct dirent **entries = NULL;
     snprintf(path, sizeof path, "%s/traces", reading->folder);
-    const int count = scandir(path, &entries, is_normal, alphasort);
-    if (count < 0)
-        return aw_fail_at(reading->diag, AW_ERR_NOTFOUND, path, 0, 0, NULL,
+    const enum aw_err err =
+        aw__cases_list(path, "_normal", reading->alloc, &reading->normal, &reading->normal_count);
+    if (err == AW_ERR_NOTFOUND)
+        return aw_fail_at(reading->diag, err, path, 0, 0, NULL,
                           "expected a folder of traces beside ground_truth.json");
-    reading->normal = aw_alloc_new(reading->alloc, (size_t)count + 1, sizeof *reading->normal);
-    for (int i = 0; i < count; i++) {
-        if (reading->normal)
-            snprintf(reading->normal[reading->normal_count++], sizeof *reading->normal, "%.127s",
-                     entries[i]->d_name);
-        free(entries[i]);
-    }
-    free(entries);
-    return reading->normal ? AW_OK : aw_fail(reading->diag, AW_ERR_NOMEM, "out of memory");
+    return err ? aw_fail(reading->diag, err, "out of memory") : AW_OK;
 }
 
 static enum aw_err read_all(struct reading *reading, const json_t *truth, aw_cases_fn *progress,
@@ -355,6 +395,12 @@ static enum aw_err read_all(struct reading *reading, const json_t *truth, aw_cas
         if (progress && !err)
             progress(ctx, ++done, all);
     }
+    if (!err && !reading->cases->count)
+        return aw_fail_at(reading->diag, AW_ERR_NOTFOUND, "ground_truth.json", 0, 0, NULL,
+                          reading->cases->missing
+                              ? "none of its %u files of traces is there; the first is %s"
+                              : "expected faults, found %u of them%s",
+                          reading->cases->missing, reading->cases->missing_first);
     return err;
 }
 
@@ -394,7 +440,11 @@ static enum aw_err read_traced(struct aw_cases *cases, const char *folder, const
     if (!err)
         err = list_normal(&reading);
     if (!err)
+        learn_pods(&reading, truth);
+    if (!err)
         err = read_faulty(&reading, truth);
+    if (!err)
+        err = read_metrics(&reading);
     if (!err)
         err = read_all(&reading, truth, progress, ctx);
     json_decref(truth);
@@ -420,7 +470,7 @@ enum aw_err aw_cases_read(struct aw_cases *cases, const char *folder, bool paper
     if (strlen(folder) > AW_FILE_PATH_MAX / 2)
         return aw_fail(diag, AW_ERR_LIMIT, "the name of the folder is too long");
     snprintf(path, sizeof path, "%s/ground_truth.json", folder);
-    const enum aw_err err = is_there(path)
+    const enum aw_err err = aw__cases_is_there(path)
                                 ? read_traced(cases, folder, path, paper, progress, ctx, diag)
                                 : aw__cases_read_metrics(cases, folder, progress, ctx, diag);
     if (err)

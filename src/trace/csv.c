@@ -90,8 +90,9 @@ static enum aw_err read_line(struct csv *csv, struct aw_spans *spans, const stru
         memcmp(cell[POD].at, csv->pod.at, csv->pod.len) != 0) {
         csv->pod = cell[POD];
         csv->instance = aw_names_add(&spans->names, cell[POD].at, cell[POD].len);
-        csv->service = aw_names_add(&spans->names, cell[POD].at,
-                                    aw_span_pod_service(cell[POD].at, cell[POD].len));
+        csv->service = aw_names_add(
+            &spans->names, cell[POD].at,
+            aw_span_pod_service(cell[POD].at, cell[POD].len, spans->names.pods_by_parts));
     }
     span->instance = csv->instance;
     span->service = csv->service;

@@ -12,7 +12,7 @@ static bool is_culprit(const struct aw_cases *cases, const struct aw_case *one,
                        const struct aw_culprit *culprit)
 {
     return one->sort == AW_CASE_RESOURCE &&
-           !strcmp(aw_names_text(&cases->names, culprit->service), one->service);
+           aw_case_is(one, aw_names_text(&cases->names, culprit->service));
 }
 
 static bool left_out(const struct aw_case *one, const char *without)
@@ -104,7 +104,7 @@ static void judge(struct aw_cases *cases, struct aw_case *one,
         const char *name = aw_names_text(&cases->names, one->found.culprits[i].service);
         if (i < 3)
             snprintf(names[i], sizeof one->first, "%.127s", name);
-        if (!one->rank && *one->service && !strcmp(name, one->service))
+        if (!one->rank && aw_case_is(one, name))
             one->rank = i + 1;
     }
     if (one->found.count)

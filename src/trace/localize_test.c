@@ -219,10 +219,11 @@ static void a_service_that_uses_its_limit_stands_out(void **state)
     (void)state;
     for (int minute = 0; minute < 40; minute++) {
         const bool fault = minute >= 35, other = minute >= 20 && minute < 30;
-        used += (size_t)snprintf(text + used, sizeof text - used,
-                                 "x,%d,orders-a-b,%d,%d\nx,%d,users-a-b,%d,%d\n", 60 * minute + 9,
-                                 fault ? 500 : 5 + minute % 3, fault ? 100 : 1, 60 * minute + 9,
-                                 other ? 400 : 10, other ? 80 : 2);
+        used += (size_t)snprintf(
+            text + used, sizeof text - used,
+            "x,%d,orders-6f6cfc45b-h5m2n,%d,%d\nx,%d,users-6f6cfc45b-h5m2n,%d,%d\n",
+            60 * minute + 9, fault ? 500 : 5 + minute % 3, fault ? 100 : 1, 60 * minute + 9,
+            other ? 400 : 10, other ? 80 : 2);
     }
     assert_ok(aw_names_init(&table, NULL));
     assert_ok(aw_metrics_read(&metrics, &table, "pods", text, used, NULL));
@@ -247,6 +248,61 @@ static void a_service_that_uses_its_limit_stands_out(void **state)
     assert_string_equal(diag.key, "TimeStamp");
     aw_metrics_deinit(&metrics);
     aw_names_deinit(&table);
+}
+
+static void a_pod_that_is_scraped_twice_counts_once(void **state)
+{
+    struct aw_names table;
+    struct aw_metrics metrics = {0};
+    struct aw_evidence evidence[2];
+    char text[8192];
+    size_t used = (size_t)snprintf(text, sizeof text, "CpuUsage(m),PodName,TimeStamp\n");
+    (void)state;
+    for (int minute = 0; minute < 20; minute++) {
+        for (int pod = 0; pod < 2; pod++) {
+            /* in milliseconds, and of some minutes two rows */
+            for (int again = 0; again < 1 + (minute * 7 % 3 == 0); again++)
+                used += (size_t)snprintf(text + used, sizeof text - used, "%d,db-%d,%lld\n",
+                                         minute >= 18 ? 90 : 40 + minute % 2, pod,
+                                         1700000000000LL + 60000LL * minute + 20000 * again);
+        }
+    }
+    assert_ok(aw_names_init(&table, NULL));
+    assert_ok(aw_metrics_read(&metrics, &table, "pods", text, used, NULL));
+    const int64_t zero = 1700000000 / 60;
+    assert_int_equal(aw_metrics_evidence(&metrics, (struct aw_minutes){zero + 18, zero + 19}, NULL,
+                                         0, evidence, 2),
+                     1);
+    assert_string_equal(aw_names_text(&table, evidence[0].service), "db");
+    assert_true(isnan(evidence[0].cpu_use));
+    assert_close(evidence[0].cpu_z, (180 - 81) / 2.0, 1.5); /* two pods; 80 or 82 before */
+    aw_metrics_deinit(&metrics);
+    aw_names_deinit(&table);
+}
+
+static void pods_are_of_services(void **state)
+{
+    static const struct {
+        const char *pod, *form, *parts;
+    } of[] = {
+        {"orders-6f6cfc45b-h5m2n", "orders", "orders"},
+        {"ts-basic-service-5dc8d4f9fd-46997", "ts-basic-service", "ts-basic-service"},
+        {"redis-cart-3823415956-x0p1q", "redis-cart", "redis-cart"},
+        {"front-v2-7d9f8-a1b2c", "front-v2", "front-v2"},
+        {"carts-db-0", "carts-db", "carts"},
+        {"agent-h5m2n", "agent", "agent-h5m2n"},
+        {"ts-auth-service", "ts-auth-service", "ts"},
+        {"orders-abc-def", "orders-abc-def", "orders"},
+        {"orders", "orders", "orders"},
+        {"", "", ""},
+        {"--", "--", "--"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const size_t len = strlen(of[i].pod);
+        assert_int_equal(aw_span_pod_service(of[i].pod, len, false), strlen(of[i].form));
+        assert_int_equal(aw_span_pod_service(of[i].pod, len, true), strlen(of[i].parts));
+    }
 }
 
 static void what_was_learned_is_written_and_read(void **state)
@@ -304,6 +360,8 @@ AW_TEST_GROUP("trace-localize")
         cmocka_unit_test(shares_of_covariance_sum_to_one),
         cmocka_unit_test(the_typical_value_is_the_winsorised_mean),
         cmocka_unit_test(a_service_that_uses_its_limit_stands_out),
+        cmocka_unit_test(a_pod_that_is_scraped_twice_counts_once),
+        cmocka_unit_test(pods_are_of_services),
         cmocka_unit_test(what_was_learned_is_written_and_read),
     };
     return cmocka_run_group_tests_name("trace-localize", tests, NULL, NULL);

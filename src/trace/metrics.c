@@ -46,7 +46,28 @@ static int compare_rows(const void *left, const void *right)
     const struct aw_metric *a = left, *b = right;
     if (a->service != b->service)
         return a->service < b->service ? -1 : 1;
-    return (a->minute > b->minute) - (a->minute < b->minute);
+    if (a->minute != b->minute)
+        return a->minute < b->minute ? -1 : 1;
+    return (a->pod > b->pod) - (a->pod < b->pod);
+}
+
+/* Rows of a pod in one minute as one, their mean: scraping is often twice a minute, sometimes
+ * thrice. Returns the first row behind them. */
+static uint32_t join_rows(struct aw_metrics *metrics, uint32_t from, struct aw_metric *ret)
+{
+    double millicores = 0, use = 0;
+    uint32_t i = from, uses = 0;
+    *ret = metrics->rows[from];
+    for (; i < metrics->count && !compare_rows(&metrics->rows[i], ret); i++) {
+        millicores += metrics->rows[i].cpu_millicores;
+        if (isnan(metrics->rows[i].cpu_use))
+            continue;
+        use += metrics->rows[i].cpu_use;
+        uses++;
+    }
+    ret->cpu_millicores = millicores / (i - from);
+    ret->cpu_use = uses ? use / uses : (double)NAN;
+    return i;
 }
 
 /* Pods of a service in one minute as one: what they use together, the fullest of them. */
@@ -56,17 +77,25 @@ static void join_pods(struct aw_metrics *metrics)
     if (!metrics->count)
         return;
     qsort(metrics->rows, metrics->count, sizeof *metrics->rows, compare_rows);
-    for (uint32_t i = 0; i < metrics->count; i++) {
-        struct aw_metric *last = kept ? &metrics->rows[kept - 1] : NULL;
-        const struct aw_metric *row = &metrics->rows[i];
-        if (last && last->service == row->service && last->minute == row->minute) {
-            last->cpu_millicores += row->cpu_millicores;
-            last->cpu_use = fmax(last->cpu_use, row->cpu_use);
+    for (uint32_t i = 0; i < metrics->count;) {
+        struct aw_metric *last = kept ? &metrics->rows[kept - 1] : NULL, row;
+        i = join_rows(metrics, i, &row);
+        if (last && last->service == row.service && last->minute == row.minute) {
+            last->cpu_millicores += row.cpu_millicores;
+            last->cpu_use = fmax(last->cpu_use, row.cpu_use);
         } else {
-            metrics->rows[kept++] = *row;
+            metrics->rows[kept++] = row;
         }
     }
     metrics->count = kept;
+}
+
+/* Also of milliseconds, microseconds and nanoseconds. */
+static double seconds_of(double time)
+{
+    while (time >= 1e11 && time < 1e22)
+        time /= 1000;
+    return time;
 }
 
 enum aw_err aw_metrics_read(struct aw_metrics *metrics, struct aw_names *names, const char *name,
@@ -84,8 +113,9 @@ enum aw_err aw_metrics_read(struct aw_metrics *metrics, struct aw_names *names, 
         least = place[i] != UINT32_MAX && place[i] + 1 > least ? place[i] + 1 : least;
     }
     while ((count = aw_csv_next(&lines, cells))) {
-        const double time = count < least ? (double)NAN : aw_csv_real(&cells[place[TIME]]);
-        if (!(time >= 0 && time < 1e15)) {
+        const double time =
+            count < least ? (double)NAN : seconds_of(aw_csv_real(&cells[place[TIME]]));
+        if (!(time >= 0 && time < 1e11)) {
             metrics->count = before;
             return aw_fail_at(diag, AW_ERR_FORMAT, name, lines.line, 0, heads[TIME],
                               count < least ? "expected %u cells, found %u"
@@ -105,7 +135,9 @@ enum aw_err aw_metrics_read(struct aw_metrics *metrics, struct aw_names *names, 
             place[RATE] == UINT32_MAX ? (double)NAN : aw_csv_real(&cells[place[RATE]]);
         metrics->rows[metrics->count++] = (struct aw_metric){
             .minute = (int64_t)time / 60,
-            .service = aw_names_add(names, pod->at, aw_span_pod_service(pod->at, pod->len)),
+            .service = aw_names_add(names, pod->at,
+                                    aw_span_pod_service(pod->at, pod->len, names->pods_by_parts)),
+            .pod = aw_names_add(names, pod->at, pod->len),
             .cpu_millicores = usage,
             .cpu_use = rate / 100,
         };
@@ -154,13 +186,16 @@ static void take_history(struct history *history, const struct aw_metric *rows, 
 {
     *history = (struct history){0};
     for (uint32_t i = count; i-- > 0 && history->count < AW_METRICS_HISTORY;) {
-        if (rows[i].minute < period.from && !is_faulty(rows[i].minute, faulty, faulty_count))
+        if (rows[i].minute < period.from && rows[i].minute >= period.from - AW_METRICS_OLDEST &&
+            !is_faulty(rows[i].minute, faulty, faulty_count))
             note(history, &rows[i]);
     }
     if (history->count >= AW_METRICS_LEAST)
         return;
     for (uint32_t i = 0; i < count && history->count < AW_METRICS_HISTORY; i++) {
-        if (rows[i].minute - 1 > period.until && !is_faulty(rows[i].minute, faulty, faulty_count))
+        if (rows[i].minute - 1 > period.until &&
+            rows[i].minute <= period.from + AW_METRICS_OLDEST &&
+            !is_faulty(rows[i].minute, faulty, faulty_count))
             note(history, &rows[i]);
     }
 }

@@ -14,10 +14,11 @@
 #define AW_METRICS_ROWS_MAX (8u << 20)
 #define AW_METRICS_HISTORY  20u /* minutes that are compared with, at most */
 #define AW_METRICS_LEAST    3u  /* at least */
+#define AW_METRICS_OLDEST   720 /* minutes before a period: what is older is of another time */
 
 struct aw_metric {
     int64_t minute; /* since 1970 */
-    uint32_t service;
+    uint32_t service, pod;
     double cpu_millicores;
     double cpu_use; /* of the limit: 0 to 1; NAN: no limit */
 };

@@ -26,7 +26,8 @@ struct aw_names {
     char *bytes;
     size_t bytes_used, bytes_room;
     uint32_t count, room;
-    uint64_t refused; /* texts that became AW_NAME_OTHER */
+    uint64_t refused;   /* texts that became AW_NAME_OTHER */
+    bool pods_by_parts; /* how pods become services here: aw_span_pod_service */
     const struct aw_alloc *alloc;
 };
 

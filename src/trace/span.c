@@ -104,16 +104,52 @@ const char *aw_span_trace_text(const struct aw_span *span, char *buf, size_t siz
     return buf;
 }
 
-size_t aw_span_pod_service(const char *pod, size_t len)
+/* What Kubernetes makes names of: no vowels, and digits (older versions: all of them). */
+static bool is_random(const char *at, size_t len)
 {
-    size_t end = len;
-    for (uint32_t parts = 0; parts < 2; parts++) {
-        size_t at = end;
-        while (at > 0 && pod[at - 1] != '-')
-            at--;
-        if (at < 2)
-            return len;
-        end = at - 1;
+    for (size_t i = 0; i < len; i++)
+        if (!strchr("bcdfghjklmnpqrstvwxz0123456789", at[i]) || !at[i])
+            return false;
+    return len > 0;
+}
+
+/* Letters and digits; at least `digits` of these. */
+static bool is_mixed(const char *at, size_t len, size_t digits)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < len; i++) {
+        const bool digit = at[i] >= '0' && at[i] <= '9';
+        if (!digit && (at[i] < 'a' || at[i] > 'z'))
+            return false;
+        found += digit;
     }
+    return found >= digits;
+}
+
+static size_t part_start(const char *pod, size_t end)
+{
+    while (end > 0 && pod[end - 1] != '-')
+        end--;
     return end;
+}
+
+size_t aw_span_pod_service(const char *pod, size_t len, bool by_parts)
+{
+    const size_t last = part_start(pod, len), last_len = len - last;
+    bool number = last_len > 0 && last_len <= 4;
+    if (last < 2)
+        return len;
+    const size_t hash = part_start(pod, last - 1), hash_len = last - 1 - hash;
+    const char *a = pod + hash, *b = pod + last;
+    if (by_parts)
+        return hash >= 2 ? hash - 1 : len;
+    if (hash >= 2 && hash_len >= 5 && hash_len <= 10 && last_len >= 4 && last_len <= 6 &&
+        ((is_random(a, hash_len) && is_random(b, last_len)) ||
+         (is_mixed(a, hash_len, 1) && is_mixed(b, last_len, 0))))
+        return hash - 1;
+    for (size_t i = 0; i < last_len; i++)
+        number = number && b[i] >= '0' && b[i] <= '9';
+    if (number || (last_len == 5 && is_random(b, last_len)))
+        return last - 1;
+    return len;
 }

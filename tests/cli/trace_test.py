@@ -184,6 +184,34 @@ def a_folder_of_faults_is_evaluated():
         expect(json_of("evaluate", folder, "--model", first)["resource"]["top1"] == 1, "learned")
 
 
+def variants_of_a_folder_come_to_the_same():
+    """Other pods, clocks, packing and marks; files that are missing are counted, and said."""
+    with tempfile.TemporaryDirectory() as folder:
+        faults_folder(folder)
+        truth = json.loads(Path(folder, "ground_truth.json").read_text())
+        for one in truth:
+            one["inject_time"] = one["inject_time"].replace(" 00:", " 08:") # another zone
+            one["pod"] = one["service"] + "-abc-def"
+        for path in Path(folder, "traces").iterdir():
+            text = "\ufeff" + gzip.decompress(path.read_bytes()).decode()
+            path.with_suffix("").write_text(
+                text.replace("-6f6cfc45b-h5m2n", "-abc-def").replace("\n", "\r\n"))
+            path.unlink()
+        truth.append(truth[0] | {"file": "traces/2023-11-15_0055.csv.gz"})
+        write(folder, "ground_truth.json", json.dumps(truth))
+        got = json_of("evaluate", folder)
+        expect(got["resource"] == {"cases": 3, "top1": 1, "top3": 1, "confident": 1}, str(got))
+        expect(got["left_out"] == 1 and got["without_metrics"] == 6, str(got))
+        text = expect_ok("trace", "evaluate", folder).stdout
+        expect("left out: 1 of ground_truth.json whose files are not there; the first is "
+               "traces/2023-11-15_0055.csv.gz" in text, text)
+        for path in Path(folder, "traces").iterdir():
+            path.unlink()
+        done = run("trace", "evaluate", folder)
+        expect(done.returncode == 66 and "none of its 5 files of traces is there" in done.stderr,
+               done.stderr)
+
+
 def what_is_wrong_gets_one_line():
     with tempfile.TemporaryDirectory() as folder:
         good = write(folder, "good.csv", minute_of_requests(1, 1, count=2))
