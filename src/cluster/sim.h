@@ -53,6 +53,8 @@ struct aw_sim_settings {
     double metric_noise;   /* relative deviation of measured CPU use; memory is exact */
     double metric_gap;     /* share of readings that are lost */
     uint32_t routing;      /* enum aw_sim_routing */
+    double overcommit_cpu; /* limits that a node takes, for each of its cores; above 1, pods share
+                              cores by weight: a request is its limit over this */
 };
 extern const struct aw_conf_field aw_sim_fields[];
 
@@ -116,7 +118,7 @@ void aw_sim_disturb(struct aw_sim *sim, uint32_t workload, const struct aw_sim_d
 /* Share of every node's cores and memory that neighbours take. */
 void aw_sim_neighbours(struct aw_sim *sim, double cpu_share, double memory_share);
 
-/* What all nodes have that are up now. */
+/* What all nodes have that are up now: cores for limits, where they are overcommitted. */
 void aw_sim_capacity(const struct aw_sim *sim, int64_t *ret_cpu_millicores,
                      int64_t *ret_memory_bytes);
 

@@ -4,6 +4,7 @@
  *   world.c      pods come and go: placement, start, rollout, restart, scale-in, faults
  *   placing.c    which nodes get the pods
  *   together.c   pods that have shared everything so far, as one
+ *   contention.c what the pods of a node leave each other where its limits exceed its cores
  *   reference.c  every request, between two changes of the world
  *   fast.c       a whole interval at once, between two changes of the world
  *   mixture.c    latencies of a step from those of its intervals
@@ -151,7 +152,8 @@ struct aw__world {
     double last_reading_us;
 };
 
-struct aw__reference; /* requests and events, reference.c */
+struct aw__reference;  /* requests and events, reference.c */
+struct aw__contention; /* where nodes are overcommitted, contention.c */
 struct aw_latency_histogram;
 
 /* An application, and how many workloads are it: thousands of them are a few applications. */
@@ -195,8 +197,9 @@ struct aw_sim {
     struct aw__pod **piece; /* the same for the fast model, of AW__PIECE workloads each; NULL: of
                                none yet */
 
-    struct aw_pod *shown;            /* [largest pods_max]: what observe hands out */
-    struct aw__reference *reference; /* NULL with the fast model */
+    struct aw_pod *shown;              /* [largest pods_max]: what observe hands out */
+    struct aw__reference *reference;   /* NULL with the fast model */
+    struct aw__contention *contention; /* NULL with the reference, or without overcommitment */
     struct aw_latency_histogram
         *histogram; /* [workloads_max]: latencies of the step; reference only */
 };
@@ -297,6 +300,15 @@ static inline uint64_t aw__nodes_of(const struct aw_sim *sim, const uint16_t *on
         nodes = nodes << 1 | (on_node[n] > 0);
     return nodes;
 }
+/* Limits that a node takes: more than its cores where they are overcommitted. */
+static inline double aw__node_limits(const struct aw_sim *sim)
+{
+    return sim->settings.node_cores * aw__max(1, sim->settings.overcommit_cpu);
+}
+static inline bool aw__overcommitted(const struct aw_sim *sim)
+{
+    return sim->settings.overcommit_cpu > 1;
+}
 static inline double aw__node_memory_mib(const struct aw_sim *sim)
 {
     return sim->settings.node_memory_gib * 1024;
@@ -321,7 +333,7 @@ struct aw__pod *aw__pod_only(struct aw_sim *sim, uint32_t w, uint32_t id, uint32
 /* Pods must be apart where what a node has left decides. */
 static inline bool aw__pods_apart(const struct aw_sim *sim)
 {
-    return sim->reference || sim->world->neighbour_cpu > 0;
+    return sim->reference || sim->contention || sim->world->neighbour_cpu > 0;
 }
 
 /* reference.c */
@@ -336,6 +348,8 @@ void aw__reference_pod_changed(struct aw_sim *sim, uint32_t w, struct aw__pod *p
 double aw__reference_in_flight(const struct aw_sim *sim, uint32_t w);
 
 /* fast.c */
+/* Requests/s that come on average between the two times. */
+double aw__fast_rate(const struct aw_sim *sim, uint32_t w, double from_us, double until_us);
 void aw__fast_run(struct aw_sim *sim, uint32_t w, double from_us, double until_us);
 
 /* mixture.c */

@@ -3,7 +3,7 @@
 
 #include "base/latency_histogram.h"
 #include "base/units.h"
-#include "cluster/sim/internal.h"
+#include "cluster/sim/contention.h"
 
 #include <string.h>
 
@@ -35,6 +35,9 @@ const struct aw_conf_field aw_sim_fields[] = {
     AW_CONF_ONE_OF(
         routing, "random", routing_names,
         "who gets a request: any ready replica (random), or that with the fewest (least)"),
+    AW_CONF_NUMBER(overcommit_cpu, "1", 1, 64,
+                   "CPU limits that a node takes, for each of its cores; above 1, pods share cores "
+                   "in proportion to their limits"),
     {0},
 };
 
@@ -81,6 +84,8 @@ enum aw_err aw_sim_new(const struct aw_sim_settings *settings, uint64_t seed,
         sim->pod = aw_alloc_new(alloc, sim->pods_max, sizeof *sim->pod);
         sim->histogram = aw_alloc_new(alloc, workloads_max, sizeof *sim->histogram);
         err = sim->histogram && sim->pod ? aw__reference_new(sim) : AW_ERR_NOMEM;
+    } else if (aw__overcommitted(sim)) {
+        err = aw__contention_new(sim);
     }
     if (err || !sim->state || !sim->profile || !sim->shown || !sim->apps || !sim->piece) {
         aw_sim_free(sim);
@@ -102,6 +107,7 @@ void aw_sim_free(struct aw_sim *sim)
     for (uint32_t w = 0; sim->piece && w < sim->workloads_max; w += AW__PIECE)
         aw_alloc_free(sim->alloc, sim->piece[w / AW__PIECE]);
     aw__reference_free(sim);
+    aw__contention_free(sim);
     aw_alloc_free(sim->alloc, sim->apps);
     aw_alloc_free(sim->alloc, sim->piece);
     aw_alloc_free(sim->alloc, sim->histogram);
@@ -302,7 +308,7 @@ void aw_sim_capacity(const struct aw_sim *sim, int64_t *ret_cpu_millicores,
     uint32_t up = 0;
     for (uint32_t i = 0; i < sim->settings.node_count; i++)
         up += sim->nodes->down_until_us[i] <= (double)sim->world->now_us;
-    *ret_cpu_millicores = (int64_t)(up * sim->settings.node_cores * 1000);
+    *ret_cpu_millicores = (int64_t)(up * aw__node_limits(sim) * 1000);
     *ret_memory_bytes = (int64_t)(up * sim->settings.node_memory_gib * 0x1p30);
 }
 
@@ -489,6 +495,8 @@ static enum aw_err sim_advance(void *self, int64_t until_us)
             for (uint32_t w = 0; w < sim->workload_count; w++)
                 account(sim, w, to - from);
         } else {
+            if (to > from && sim->contention)
+                aw__contention_run(sim, from, to);
             for (uint32_t w = 0; to > from && w < sim->workload_count; w++) {
                 if (!aw__present(sim, w))
                     continue;

@@ -32,7 +32,7 @@ static bool node_fits(const struct aw_sim *sim, uint32_t n, double cores, double
 {
     const struct aw__world *world = sim->world;
     const struct aw__nodes *nodes = sim->nodes;
-    const double cpu = sim->settings.node_cores * (1 - world->neighbour_cpu);
+    const double cpu = aw__node_limits(sim) * (1 - world->neighbour_cpu);
     const double memory = aw__node_memory_mib(sim) * (1 - world->neighbour_memory);
     return nodes->down_until_us[n] <= world->now_us &&
            cpu - nodes->cores_taken[n] - cores >= -AW__CORES_SLACK &&
