@@ -222,10 +222,10 @@ static void special_eval(const struct aw_sim *sim, const struct aw__workload *wo
 
 /* --- where nodes are overcommitted ------------------------------------------------------------ */
 
-/* A replica whose node leaves it `left` cores when it is busy, at `load` of its capacity then. A request of it then runs at a speed
- * below 1 where that is less than what it can use at once. In a time that passes as much slower it
- * is a replica like any other, with less waiting, more requests and a larger quota, and this is
- * what the network is asked about. */
+/* A replica whose node leaves it `left` cores when it is busy, at `load` of its capacity then.
+ * Where that is less than what a request can use at once, requests run at a speed below 1. In a
+ * time that passes as much slower it is a replica like any other, with less waiting, more requests
+ * and a larger quota, and this is what the network is asked about. */
 static void slowed_eval(const struct aw_demand *demand, double cores, double left,
                         double rate_per_s, double load, struct aw_steady *ret)
 {
@@ -292,7 +292,7 @@ static double contended_eval(const struct aw__workload *workload, const struct c
         sum.in_flight_peak = aw__max(sum.in_flight_peak, level[l].in_flight_peak);
         sum.p99_spread = aw__max(sum.p99_spread, level[l].p99_spread);
     }
-    /* others that want more make nothing quicker: levels are in order but for the network's error */
+    /* others that want more make nothing quicker: levels are in order, or nearly */
     const struct aw_steady *a = &level[0], *b = &level[AW__LEVELS - 1];
     sum.p50_us = blended_quantile(cohort, level, 0.5, aw__min(a->p50_us, b->p50_us),
                                   aw__max(a->p50_us, b->p50_us));
