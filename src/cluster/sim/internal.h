@@ -173,8 +173,17 @@ struct aw__profile {
     uint32_t life;      /* how many had this index before */
     uint32_t touched;   /* places beyond it are zero: nobody has used them */
     uint32_t next_free; /* of the free indices */
+    int64_t priority;   /* of its pending pods */
     uint32_t replicas, replicas_max;
     double cores, memory_mib;
+};
+
+/* Has pods that wait for a node. */
+struct aw__waiting {
+    int64_t priority;
+    double since_us;
+    uint64_t lot; /* between equals */
+    uint32_t workload, unused;
 };
 
 struct aw_sim {
@@ -197,6 +206,7 @@ struct aw_sim {
     struct aw__pod **piece; /* the same for the fast model, of AW__PIECE workloads each; NULL: of
                                none yet */
 
+    struct aw__waiting *waiting;       /* [workloads_max], on the way */
     struct aw_pod *shown;              /* [largest pods_max]: what observe hands out */
     struct aw__reference *reference;   /* NULL with the fast model */
     struct aw__contention *contention; /* NULL with the reference, or without overcommitment */
@@ -276,6 +286,8 @@ void aw__workload_clear(struct aw_sim *sim, uint32_t w);
 void aw__workload_demand(struct aw_sim *sim, uint32_t w);
 /* Brings pods towards what is wanted, at the present time. */
 void aw__world_reconcile(struct aw_sim *sim, uint32_t w);
+/* Finds nodes for pods that wait, of all workloads, by priority and time. */
+void aw__world_place_pending(struct aw_sim *sim);
 /* Fires what is due at the present time: starts, restarts, ends of draining. */
 void aw__world_fire(struct aw_sim *sim, uint32_t w);
 void aw__world_kill(struct aw_sim *sim, uint32_t w, struct aw__pod *pod); /* out of memory */

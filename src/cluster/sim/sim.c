@@ -38,6 +38,9 @@ const struct aw_conf_field aw_sim_fields[] = {
     AW_CONF_NUMBER(overcommit_cpu, "1", 1, 64,
                    "CPU limits that a node takes, for each of its cores; above 1, pods share cores "
                    "in proportion to their limits"),
+    AW_CONF_PLAIN(pending_by_priority, "false",
+                  "pods wait for nodes by priority, then by how long they wait, and are tried "
+                  "again as time passes; false: each workload for itself"),
     {0},
 };
 
@@ -75,6 +78,7 @@ enum aw_err aw_sim_new(const struct aw_sim_settings *settings, uint64_t seed,
     sim->state_bytes = c.used;
     sim->state = aw_alloc_new(alloc, c.used, 1);
     sim->profile = aw_alloc_new(alloc, workloads_max, sizeof *sim->profile);
+    sim->waiting = aw_alloc_new(alloc, workloads_max, sizeof *sim->waiting);
     sim->shown = aw_alloc_new(alloc, AW_CLUSTER_PODS_MAX, sizeof *sim->shown);
     sim->apps = aw_alloc_new(alloc, workloads_max, sizeof *sim->apps);
     sim->piece = aw_alloc_new(alloc, workloads_max / AW__PIECE + 1, sizeof *sim->piece);
@@ -87,7 +91,8 @@ enum aw_err aw_sim_new(const struct aw_sim_settings *settings, uint64_t seed,
     } else if (aw__overcommitted(sim)) {
         err = aw__contention_new(sim);
     }
-    if (err || !sim->state || !sim->profile || !sim->shown || !sim->apps || !sim->piece) {
+    if (err || !sim->waiting || !sim->state || !sim->profile || !sim->shown || !sim->apps ||
+        !sim->piece) {
         aw_sim_free(sim);
         return aw_fail(diag, AW_ERR_NOMEM, "out of memory for a simulated cluster");
     }
@@ -113,6 +118,7 @@ void aw_sim_free(struct aw_sim *sim)
     aw_alloc_free(sim->alloc, sim->histogram);
     aw_alloc_free(sim->alloc, sim->pod);
     aw_alloc_free(sim->alloc, sim->shown);
+    aw_alloc_free(sim->alloc, sim->waiting);
     aw_alloc_free(sim->alloc, sim->profile);
     aw_alloc_free(sim->alloc, sim->state);
     aw_alloc_free(sim->alloc, sim);
@@ -271,6 +277,12 @@ enum aw_err aw_sim_reset(struct aw_sim *sim, uint64_t seed)
 void aw_sim_reset_at(struct aw_sim *sim, uint64_t seed, int64_t now_us)
 {
     aw__world_reset(sim, seed, (double)now_us);
+}
+
+void aw_sim_priority(struct aw_sim *sim, uint32_t index, int64_t priority)
+{
+    AW_ASSERT(index < sim->workload_count && aw__present(sim, index));
+    sim->profile[index].priority = priority;
 }
 
 void aw_sim_disturb(struct aw_sim *sim, uint32_t workload, const struct aw_sim_disturbance *d)
@@ -484,6 +496,8 @@ static enum aw_err sim_advance(void *self, int64_t until_us)
         if (sim->histogram)
             aw_latency_histogram_reset(&sim->histogram[w]);
     }
+    if (sim->settings.pending_by_priority)
+        aw__world_place_pending(sim);
     while (world->now_us < until) {
         const double from = world->now_us;
         double to = until;
@@ -508,6 +522,8 @@ static enum aw_err sim_advance(void *self, int64_t until_us)
         for (uint32_t w = 0; w < sim->workload_count; w++)
             if (sim->workload[w].next_event_us <= to)
                 aw__world_fire(sim, w);
+        if (sim->settings.pending_by_priority)
+            aw__world_place_pending(sim);
     }
     for (uint32_t w = 0; w < sim->workload_count; w++) {
         if (!aw__present(sim, w))
