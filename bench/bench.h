@@ -65,6 +65,7 @@ typedef enum aw_err aw__bench_fn(struct aw__bench *bench, struct aw_diag *diag);
 #define X(name, peer, help) aw__bench_fn aw__bench_##name;
 AW__BENCH_MAP(X)
 #undef X
-aw__bench_fn aw__bench_fleet; /* control, where workload_count is not 0 */
+aw__bench_fn aw__bench_fleet;    /* control, where workload_count is not 0 */
+aw__bench_fn aw__bench_together; /* sim, with fidelity */
 
 #endif

@@ -190,7 +190,7 @@ static enum aw_err fidelity_run(struct aw__bench *bench, struct aw_diag *diag)
     ADD(true, backlog_error, "overload: error of backlog growth", 10, 10);
 #undef ADD
     aw_alloc_free(NULL, fidelity);
-    return err;
+    return err ? err : aw__bench_together(bench, diag);
 }
 
 /* Workload steps per second of the fast model with `count` workloads on one cluster. */

@@ -53,6 +53,10 @@ struct aw_sim_settings {
     double metric_noise;   /* relative deviation of measured CPU use; memory is exact */
     double metric_gap;     /* share of readings that are lost */
     uint32_t routing;      /* enum aw_sim_routing */
+    double overcommit_cpu; /* limits that a node takes, for each of its cores; above 1, pods share
+                              cores by weight: a request is its limit over this */
+    bool pending_by_priority; /* pods wait for nodes by priority, then by how long they wait, and
+                                 are tried again as time passes; false: each workload for itself */
 };
 extern const struct aw_conf_field aw_sim_fields[];
 
@@ -89,6 +93,8 @@ AW_NODISCARD enum aw_err aw_sim_add(struct aw_sim *sim, const struct aw_sim_work
 /* At once and without a trace: what it had on nodes is free. Its index is free until the next add.
  * AW_ERR_NOTFOUND: no such workload; AW_ERR_UNSUPPORTED: the reference model removes nothing. */
 AW_NODISCARD enum aw_err aw_sim_remove(struct aw_sim *sim, uint32_t index);
+/* Of its pods that wait for a node, beside those of others; 0 until said. Survives a reset. */
+void aw_sim_priority(struct aw_sim *sim, uint32_t index, int64_t priority);
 struct aw_cluster aw_sim_cluster(struct aw_sim *sim);
 
 /* Limits of all pods that are placed and not draining, summed. */
@@ -116,7 +122,7 @@ void aw_sim_disturb(struct aw_sim *sim, uint32_t workload, const struct aw_sim_d
 /* Share of every node's cores and memory that neighbours take. */
 void aw_sim_neighbours(struct aw_sim *sim, double cpu_share, double memory_share);
 
-/* What all nodes have that are up now. */
+/* What all nodes have that are up now: cores for limits, where they are overcommitted. */
 void aw_sim_capacity(const struct aw_sim *sim, int64_t *ret_cpu_millicores,
                      int64_t *ret_memory_bytes);
 

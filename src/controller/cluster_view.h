@@ -16,7 +16,7 @@
 #ifndef AW_CONTROLLER_CLUSTER_VIEW_H
 #define AW_CONTROLLER_CLUSTER_VIEW_H
 
-#include "cluster/kube.h"
+#include "controller/kube_cluster.h"
 #include "kube/informer.h"
 #include "kube/verbs.h"
 

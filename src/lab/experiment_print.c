@@ -203,16 +203,33 @@ static void figure_print(const struct sheet *sheet, const struct aw_study_report
     cells_of(figure, cell);
     fprintf(sheet->out, "%.*s%*s", (int)len, name, (int)(width[0] - wide_of(name, len)), "");
     for (uint32_t c = 0; c < CELLS - 1; c++)
-        fprintf(sheet->out, "  %*s", (int)width[c + 1], cell[c]);
+        if (width[c + 1])
+            fprintf(sheet->out, "  %*s", (int)width[c + 1], cell[c]);
     const bool tone = sheet->color && aw_study_report_verdict(figure) != AW_STUDY_REPORT_OPEN;
-    fprintf(sheet->out, "  %s%s%s\n", aw_tone_on(tones[aw_study_report_verdict(figure)], tone),
-            cell[CELLS - 1], aw_tone_off(tone));
+    if (width[CELLS])
+        fprintf(sheet->out, "  %s%s%s", aw_tone_on(tones[aw_study_report_verdict(figure)], tone),
+                cell[CELLS - 1], aw_tone_off(tone));
+    fputc('\n', sheet->out);
     for (name += len; *name; name += len) {
         name += strspn(name, " ");
         len = line_of(name, width[0] - GAP);
         if (len)
             fprintf(sheet->out, "  %.*s\n", (int)len, name);
     }
+}
+
+/* A column that says nothing of any figure is not shown: its width is 0. */
+static void columns_hide(const struct sheet *sheet, unsigned *width)
+{
+    char cell[CELLS][2 * AW__FIGURE_MAX];
+    bool says[CELLS] = {true};
+    for (uint32_t i = 0; i < sheet->report->figures; i++) {
+        cells_of(&sheet->report->figure[i], cell);
+        for (uint32_t c = 1; c < CELLS; c++)
+            says[c] = says[c] || strcmp(cell[c], "-") != 0;
+    }
+    for (uint32_t c = 1; c < CELLS; c++)
+        width[c + 1] = says[c] ? width[c + 1] : 0;
 }
 
 static void figures_print(const struct sheet *sheet)
@@ -231,8 +248,9 @@ static void figures_print(const struct sheet *sheet)
             width[c + 1] = len > width[c + 1] ? len : width[c + 1];
         }
     }
+    columns_hide(sheet, width);
     for (uint32_t c = 1; c <= CELLS; c++)
-        rest += width[c] + GAP;
+        rest += width[c] ? width[c] + GAP : 0;
     wrapped = sheet->columns > rest + NAME_LEAST ? sheet->columns - rest : wrapped;
     longest = longest < wrapped ? longest : wrapped;
     for (uint32_t i = 0; i < sheet->report->figures; i++) { /* a word may be wider than that */
@@ -242,8 +260,10 @@ static void figures_print(const struct sheet *sheet)
     }
     fprintf(sheet->out, "%s%-*s", sheet->color ? "\033[1m" : "", (int)width[0], figure_heads[0]);
     for (uint32_t c = 1; c < CELLS; c++)
-        fprintf(sheet->out, "  %*s", (int)width[c], figure_heads[c]);
-    fprintf(sheet->out, "  %s%s\n", figure_heads[CELLS], sheet->color ? "\033[0m" : "");
+        if (width[c])
+            fprintf(sheet->out, "  %*s", (int)width[c], figure_heads[c]);
+    fprintf(sheet->out, "%s%s%s\n", width[CELLS] ? "  " : "",
+            width[CELLS] ? figure_heads[CELLS] : "", sheet->color ? "\033[0m" : "");
     for (uint32_t i = 0; i < sheet->report->figures; i++)
         figure_print(sheet, &sheet->report->figure[i], width);
     fputc('\n', sheet->out);

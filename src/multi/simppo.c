@@ -6,7 +6,8 @@
 
 #include "nn/adam.h"
 
-#define ROWS_MAX 4096u /* of one forward pass */
+#define ROWS_MAX   4096u /* of one forward pass */
+#define STATES_MAX 30u   /* agents whose states one critic sees */
 
 struct aw_simppo {
     struct aw_simppo_settings settings;
@@ -88,7 +89,8 @@ enum aw_err aw_simppo_new(const struct aw_simppo_settings *settings, struct aw_t
     static const uint32_t more[] = {[AW_SIMPPO_LOCAL] = 0,
                                     [AW_SIMPPO_AUX] = AW_TEAM_AUX,
                                     [AW_SIMPPO_MEANS] = AW_TEAM_FIGURES,
-                                    [AW_SIMPPO_ALL] = AW_TEAM_LOCAL};
+                                    [AW_SIMPPO_ALL] = AW_TEAM_LOCAL,
+                                    [AW_SIMPPO_STATES] = 0};
     struct aw_simppo *s = aw_alloc_new(alloc, 1, sizeof *s);
     if (!s)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a learner");
@@ -98,6 +100,10 @@ enum aw_err aw_simppo_new(const struct aw_simppo_settings *settings, struct aw_t
     s->agents_max = team->world->settings.agents_max;
     s->net_count = settings->shared ? AW_MULTI_CATEGORIES : s->agents_max;
     s->critic_dim = AW_TEAM_LOCAL + more[settings->critic];
+    if (settings->critic == AW_SIMPPO_STATES) {
+        AW_ASSERT(s->agents_max <= STATES_MAX && !settings->aux_in_actor);
+        s->critic_dim = AW_TEAM_LOCAL * s->agents_max;
+    }
     s->actor_dim = settings->aux_in_actor ? s->critic_dim : AW_TEAM_LOCAL;
     s->adam = aw_adam_default(settings->lr);
     aw_rng_init(&s->rng, seed, 1);
@@ -173,8 +179,15 @@ static uint32_t net_of(const struct aw_simppo *s, uint32_t agent)
 static void see(const struct aw_simppo *s, uint32_t agent, float *ret)
 {
     const float *aux = s->team->aux + (size_t)agent * AW_TEAM_AUX;
-    memcpy(ret, s->team->local + (size_t)agent * AW_TEAM_LOCAL, AW_TEAM_LOCAL * sizeof *ret);
-    if (s->settings.critic == AW_SIMPPO_ALL)
+    const float *local = s->team->local;
+    memcpy(ret, local + (size_t)agent * AW_TEAM_LOCAL, AW_TEAM_LOCAL * sizeof *ret);
+    if (s->settings.critic == AW_SIMPPO_STATES)
+        for (uint32_t i = 0, at = 1; i < s->agents_max; i++) {
+            if (i != agent) /* those that are not there are zeros */
+                memcpy(ret + AW_TEAM_LOCAL * at++, local + (size_t)i * AW_TEAM_LOCAL,
+                       AW_TEAM_LOCAL * sizeof *ret);
+        }
+    else if (s->settings.critic == AW_SIMPPO_ALL)
         memcpy(ret + AW_TEAM_LOCAL, s->mean, AW_TEAM_LOCAL * sizeof *ret);
     else
         memcpy(ret + AW_TEAM_LOCAL, aux, (s->critic_dim - AW_TEAM_LOCAL) * sizeof *ret);
@@ -195,7 +208,7 @@ static void act_some(struct aw_simppo *s, struct aw_ppo_model *net, const uint32
 {
     const uint32_t acts = s->team->action_count;
     for (uint32_t k = 0; k < n; k++) {
-        float row[AW_TEAM_LOCAL + AW_TEAM_AUX];
+        float row[STATES_MAX * AW_TEAM_LOCAL];
         see(s, agents[k], row);
         memcpy(s->batch_obs + (size_t)k * s->actor_dim, row, s->actor_dim * sizeof *row);
     }
@@ -237,9 +250,26 @@ static void act_all(struct aw_simppo *s, bool greedy)
     }
 }
 
+/* Who has the lowest SLO preservation acts; the first of equals. */
+static void hold_others(struct aw_simppo *s)
+{
+    const struct aw_multi_world *w = s->team->world;
+    for (uint32_t i = 0; s->settings.turns > 0 && i < w->count; i++) {
+        const float kept = s->team->local[(size_t)i * AW_TEAM_LOCAL];
+        uint32_t before = 0;
+        for (uint32_t k = 0; w->here[i] && k < w->count; k++) {
+            const float other = s->team->local[(size_t)k * AW_TEAM_LOCAL];
+            before += w->here[k] && (other < kept || (!(other > kept) && k < i));
+        }
+        if (before >= s->settings.turns)
+            s->action[i] = AW_TEAM_HOLD;
+    }
+}
+
 void aw_simppo_act(struct aw_simppo *s, bool greedy, uint8_t *ret_action)
 {
     act_all(s, greedy);
+    hold_others(s);
     memcpy(ret_action, s->action, s->team->world->count);
 }
 
@@ -351,7 +381,7 @@ static void learn(struct aw_simppo *s)
         for (uint32_t t = 0; t < s->settings.horizon; t++)
             for (uint32_t i = from; i < to && i < w->count; i++) {
                 const size_t at = (size_t)t * s->agents_max + i;
-                if (s->alive[at] && net_of(s, i) == net)
+                if (s->alive[at] && s->taken[at] != AW_TEAM_HOLD && net_of(s, i) == net)
                     s->row[rows++] = (uint32_t)at;
             }
         uint32_t size = s->settings.minibatch < ROWS_MAX ? s->settings.minibatch : ROWS_MAX;
@@ -372,6 +402,7 @@ double aw_simppo_episode(struct aw_simppo *s, bool learns)
     aw_team_observe(s->team);
     for (uint32_t t = 0; t < s->settings.horizon; t++) {
         act_all(s, false);
+        hold_others(s);
         if (learns) {
             remember(s, t);
             values_of(s, t);

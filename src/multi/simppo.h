@@ -17,16 +17,19 @@
 #include "rl/ppo_model.h"
 
 enum aw_simppo_critic {
-    AW_SIMPPO_LOCAL, /* its own state: IPPO */
-    AW_SIMPPO_AUX,   /* and leave-one-out means and deviations: SIMPPO */
-    AW_SIMPPO_MEANS, /* and the means alone */
-    AW_SIMPPO_ALL,   /* and the mean of all local states: SIMPPO-All of section 4.8.2 */
+    AW_SIMPPO_LOCAL,  /* its own state: IPPO */
+    AW_SIMPPO_AUX,    /* and leave-one-out means and deviations: SIMPPO */
+    AW_SIMPPO_MEANS,  /* and the means alone */
+    AW_SIMPPO_ALL,    /* and the mean of all local states: SIMPPO-All of section 4.8.2 */
+    AW_SIMPPO_STATES, /* and each local state of all others: MAPPO; for 30 agents at the most */
 };
 
 struct aw_simppo_settings {
     uint32_t critic; /* enum aw_simppo_critic */
     bool shared;     /* one network for a category; else one for each agent */
     bool aux_in_actor;
+    uint32_t turns;     /* in a step so many act, those with the lowest SLO preservation first, and
+                           the others hold: CPQ-RL; 0: all */
     uint32_t horizon;   /* steps of an episode */
     uint32_t minibatch; /* rows */
     uint32_t epochs;

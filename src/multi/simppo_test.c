@@ -1,6 +1,9 @@
 /* simppo_test.c - agents that learn together do better than they began, and take no memory. */
 #include "multi/simppo.h"
 
+#include <math.h>
+#include <string.h>
+
 #include "base/testing.h"
 #include "multi/serve.h"
 
@@ -116,12 +119,83 @@ static void agents_come_and_go_while_it_learns(void **state)
     aw_multi_deinit(&w);
 }
 
+/* CPQ-RL: whose SLO is kept the least acts; the others hold. */
+static void in_turns_those_who_miss_most_act_and_the_others_hold(void **state)
+{
+    (void)state;
+    struct aw_multi_world w;
+    struct aw_team team;
+    struct aw_simppo_settings settings;
+    struct aw_simppo *agents;
+    uint8_t action[AW_MULTI_FUNCTIONS], wanted[AW_MULTI_FUNCTIONS];
+    make(&w, &team, 0, NULL);
+    aw_simppo_settings_init(&settings, false);
+    settings.turns = 4;
+    assert_ok(aw_simppo_new(&settings, &team, 1, NULL, &agents, NULL));
+    (void)live(agents, &w, &team, 1, 5, true);
+    aw_multi_reset(&w, 9);
+    aw_team_begin(&team);
+    for (uint32_t step = 0; step < 20; step++) {
+        uint32_t acted = 0;
+        double least_held = 2, most_acted = 0;
+        aw_team_observe(&team);
+        aw_simppo_act(agents, false, action);
+        memcpy(wanted, w.wanted, sizeof wanted);
+        for (uint32_t i = 0; i < w.count; i++) {
+            const double kept = (double)team.local[(size_t)i * AW_TEAM_LOCAL];
+            acted += action[i] != AW_TEAM_HOLD;
+            if (action[i] == AW_TEAM_HOLD)
+                least_held = fmin(least_held, kept);
+            else
+                most_acted = fmax(most_acted, kept);
+        }
+        assert_int_equal(acted, 4);
+        assert_true(most_acted <= least_held);
+        aw_team_step(&team, action);
+        for (uint32_t i = 0; i < w.count; i++)
+            assert_true(action[i] != AW_TEAM_HOLD || w.wanted[i] == wanted[i]);
+    }
+    aw_simppo_free(agents);
+    aw_team_deinit(&team);
+    aw_multi_deinit(&w);
+}
+
+/* MAPPO's critic, and difference rewards, learn too. */
+static void every_critic_and_reward_learns(void **state)
+{
+    (void)state;
+    for (uint32_t k = 0; k < 2; k++) {
+        struct aw_multi_world w;
+        struct aw_team team;
+        struct aw_simppo_settings settings;
+        struct aw_simppo *agents;
+        make(&w, &team, 0.25, NULL);
+        aw_simppo_settings_init(&settings, false);
+        settings.critic = k ? AW_SIMPPO_STATES : AW_SIMPPO_AUX;
+        if (!k) {
+            struct aw_team_settings how = team.settings;
+            how.difference = true;
+            aw_team_deinit(&team);
+            assert_ok(aw_team_init(&team, &w, &how, NULL));
+        }
+        assert_ok(aw_simppo_new(&settings, &team, 1, NULL, &agents, NULL));
+        const double before = live(agents, &w, &team, 900000, 20, false);
+        (void)live(agents, &w, &team, 1000, EPISODES, true);
+        assert_true(live(agents, &w, &team, 900000, 20, false) > before + 1);
+        aw_simppo_free(agents);
+        aw_team_deinit(&team);
+        aw_multi_deinit(&w);
+    }
+}
+
 AW_TEST_GROUP("simppo")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_learns_more_than_it_began_with),
         cmocka_unit_test(episodes_allocate_nothing_and_the_same_seed_gives_the_same),
         cmocka_unit_test(agents_come_and_go_while_it_learns),
+        cmocka_unit_test(in_turns_those_who_miss_most_act_and_the_others_hold),
+        cmocka_unit_test(every_critic_and_reward_learns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

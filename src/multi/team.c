@@ -28,6 +28,9 @@ static void carve(struct aw_team *t, struct aw_carve *c)
     t->horizontal = aw_carve_take(c, n, sizeof(float));
     t->smooth = aw_carve_take(c, n, sizeof(float));
     t->last = aw_carve_take(c, n, 1);
+    t->caused = aw_carve_take(c, n, sizeof(float));
+    t->saved = aw_carve_take(
+        c, t->settings.difference ? sizeof *t->world + aw_multi_bytes(t->world) : 0, 1);
 }
 
 enum aw_err aw_team_init(struct aw_team *t, struct aw_multi_world *world,
@@ -249,7 +252,8 @@ static void settle(struct aw_team *t)
     t->team = w->live ? sum / w->live : 0;
     const float part = (float)t->settings.team_weight;
     for (uint32_t i = 0; i < w->count; i++)
-        t->reward[i] = (1 - part) * t->own[i] + part * (float)t->team;
+        t->reward[i] = (1 - part) * t->own[i] + part * (float)t->team +
+                       (t->settings.difference ? t->caused[i] : 0);
 }
 
 void aw_team_act(struct aw_team *t, const uint8_t *action)
@@ -259,6 +263,10 @@ void aw_team_act(struct aw_team *t, const uint8_t *action)
     for (uint32_t i = 0; i < w->count; i++) {
         if (!w->here[i])
             continue;
+        if (action[i] == AW_TEAM_HOLD) {
+            t->horizontal[i] = t->vertical[i] = t->own[i] = 0;
+            continue;
+        }
         const int before = w->wanted[i], shares = w->shares[i];
         bool punished = false;
         if (t->settings.actions == AW_TEAM_STEPS) {
@@ -273,10 +281,37 @@ void aw_team_act(struct aw_team *t, const uint8_t *action)
     }
 }
 
+static double own_of_others(const struct aw_team *t, uint32_t i)
+{
+    double sum = 0;
+    for (uint32_t k = 0; k < t->world->count; k++)
+        sum += k != i && t->world->here[k] ? (double)own_reward(t, k) : 0;
+    return sum;
+}
+
+/* The step with each agent at its least in turn, under the same chance. */
+static void without_each(struct aw_team *t)
+{
+    struct aw_multi_world *w = t->world;
+    aw_multi_save(w, t->saved);
+    for (uint32_t i = 0; i < w->count; i++) {
+        if (!w->here[i])
+            continue;
+        aw_multi_set(w, i, aw_team_staffing(t, i, 1), AW_MULTI_SHARES_MAX / 4);
+        aw_multi_step(w);
+        t->caused[i] = -(float)own_of_others(t, i);
+        aw_multi_restore(w, t->saved);
+    }
+}
+
 void aw_team_finish(struct aw_team *t)
 {
     struct aw_multi_world *w = t->world;
+    if (t->settings.difference)
+        without_each(t);
     aw_multi_step(w);
+    for (uint32_t i = 0; i < w->count && t->settings.difference; i++)
+        t->caused[i] += w->here[i] ? (float)own_of_others(t, i) : 0;
     for (uint32_t i = 0; i < w->count; i++)
         if (w->here[i])
             t->own[i] += own_reward(t, i);

@@ -32,12 +32,15 @@ enum aw_team_actions {
 #define AW_TEAM_STEPS_COUNT    5u
 #define AW_TEAM_ANCHORED_COUNT 8u
 #define AW_TEAM_ACTIONS_MAX    8u
+#define AW_TEAM_HOLD           UINT8_MAX /* not its turn: what it wants stays */
 
 struct aw_team_settings {
     uint32_t actions;   /* enum aw_team_actions */
     bool paper;         /* state, penalties and memory in the reward as printed */
     double alpha;       /* weight of SLO preservation in the reward */
     double team_weight; /* of the mean over all in the reward that is learned from; 1: team alone */
+    bool difference;    /* learned from besides: what all others lose by it, against the same step
+                           in which it holds the least; world.h's world alone */
 };
 /* Ours, and the paper's. */
 void aw_team_settings_init(struct aw_team_settings *settings, bool paper);
@@ -67,6 +70,8 @@ struct aw_team {
     float *smooth;                /* requests/s, as staffing sees them */
     uint8_t *last;                /* action of the step before; 0 of STEPS is nothing */
     double team;                  /* mean of all own rewards of the last step */
+    float *caused;                /* with `difference`: what all others got more or less by it */
+    void *saved;                  /* the same: the world, to go back to */
     const struct aw_alloc *alloc;
     void *block;
 };

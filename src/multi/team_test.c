@@ -75,11 +75,56 @@ static void an_action_that_is_not_legal_changes_nothing_and_costs_one(void **sta
     aw_multi_deinit(&w);
 }
 
+/* The step itself is the same; who takes all it can is charged for what others lose. */
+static void what_one_causes_is_what_others_lose_and_the_step_stays_the_same(void **state)
+{
+    (void)state;
+    struct aw_multi_settings settings;
+    struct aw_team_settings how;
+    struct aw_multi_world plain_world, world;
+    struct aw_team plain, team;
+    aw_conf_defaults(aw_multi_fields, &settings);
+    settings.offered = 0.7;
+    aw_team_settings_init(&how, false);
+    assert_ok(aw_multi_init(&plain_world, &settings, NULL, NULL));
+    assert_ok(aw_team_init(&plain, &plain_world, &how, NULL));
+    how.difference = true;
+    assert_ok(aw_multi_init(&world, &settings, NULL, NULL));
+    assert_ok(aw_team_init(&team, &world, &how, NULL));
+    uint8_t action[AW_MULTI_FUNCTIONS] = {0};
+    double modest = 0, greedy = 0;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        aw_multi_reset(&plain_world, seed);
+        aw_multi_reset(&world, seed);
+        aw_team_begin(&plain);
+        aw_team_begin(&team);
+        for (uint32_t step = 0; step < 30; step++) {
+            for (uint32_t i = 0; i < world.count; i++)
+                action[i] = i < 6 ? 7 : 0; /* six take all they can, six the least */
+            aw_team_observe(&plain);
+            aw_team_observe(&team);
+            aw_team_step(&plain, action);
+            aw_team_step(&team, action);
+            assert_memory_equal(plain.own, team.own, world.count * sizeof *team.own);
+            assert_memory_equal(plain_world.p99_s, world.p99_s, world.count * sizeof(float));
+            for (uint32_t i = 0; i < world.count; i++)
+                *(i < 6 ? &greedy : &modest) += (double)team.caused[i];
+        }
+    }
+    assert_true(greedy < -1);                   /* others lose by them */
+    assert_true(fabs(modest) < 0.01 * -greedy); /* the least is what it is measured against */
+    aw_team_deinit(&team);
+    aw_team_deinit(&plain);
+    aw_multi_deinit(&world);
+    aw_multi_deinit(&plain_world);
+}
+
 AW_TEST_GROUP("team")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(leave_one_out_is_what_the_obvious_way_finds),
         cmocka_unit_test(an_action_that_is_not_legal_changes_nothing_and_costs_one),
+        cmocka_unit_test(what_one_causes_is_what_others_lose_and_the_step_stays_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

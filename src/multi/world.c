@@ -491,3 +491,15 @@ void aw_multi_step(struct aw_multi_world *w)
             find_latency(w, i);
     w->steps++;
 }
+
+void aw_multi_save(const struct aw_multi_world *w, void *bytes)
+{
+    memcpy(bytes, w, sizeof *w);
+    memcpy((char *)bytes + sizeof *w, w->block, aw_multi_bytes(w));
+}
+
+void aw_multi_restore(struct aw_multi_world *w, const void *bytes)
+{
+    memcpy(w, bytes, sizeof *w); /* pointers are those of the same world */
+    memcpy(w->block, (const char *)bytes + sizeof *w, aw_multi_bytes(w));
+}

@@ -167,5 +167,9 @@ double aw_multi_cores(const struct aw_multi_world *world, uint32_t agent);
 /* p99 of a function of this kind alone, with containers to spare. */
 double aw_multi_alone_p99_s(const struct aw_multi_function *function, double rate);
 size_t aw_multi_bytes(const struct aw_multi_world *world);
+/* All that decides the future, to go back to: `bytes` [sizeof *world + aw_multi_bytes]. Of the same
+ * world only. */
+void aw_multi_save(const struct aw_multi_world *world, void *bytes);
+void aw_multi_restore(struct aw_multi_world *world, const void *bytes);
 
 #endif

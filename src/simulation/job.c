@@ -53,6 +53,18 @@ struct aw_sim_workload aw__job_placed(const struct aw_job *job, uint32_t i,
     };
 }
 
+/* Of its pods that wait for a node: its tenant's priority, and its own within it. */
+static int64_t priority_of(const struct aw_loop_tenancy *tenancy, uint32_t i)
+{
+    if (!tenancy->places)
+        return 0;
+    const struct aw_loop_place *place = &tenancy->places[i];
+    const int64_t own = place->terms.priority;
+    return place->tenant == AW_ARBITER_ALONE
+               ? own << 31
+               : ((int64_t)tenancy->tenants[place->tenant].terms.priority << 31) + own;
+}
+
 static enum aw_err make_world(struct aw_job *job, const struct aw_job_config *config,
                               enum aw_job_world which, struct aw_diag *diag)
 {
@@ -81,6 +93,8 @@ static enum aw_err make_world(struct aw_job *job, const struct aw_job_config *co
         uint32_t index;
         if (job->simulated)
             err = aw_sim_add(world->sim, &placed, &index, diag);
+        if (!err && job->simulated)
+            aw_sim_priority(world->sim, index, priority_of(&config->tenancy, i));
     }
     if (err)
         goto out;

@@ -19,6 +19,12 @@ const struct aw__tenants_variant aw__tenants_variants[AW__TENANTS_VARIANTS] = {
     [AW__TENANTS_SIMPPO_TEAM] = {"SIMPPO, team reward", false, true, AW_SIMPPO_AUX, 1, NAN},
     [AW__TENANTS_UNSHARED] = {"SIMPPO, no sharing", false, false, AW_SIMPPO_AUX, 0.25, NAN},
     [AW__TENANTS_ALL] = {"SIMPPO-All", false, true, AW_SIMPPO_ALL, 0.25, NAN},
+    [AW__TENANTS_CPQ] = {"CPQ-RL, 1 s a turn", false, false, AW_SIMPPO_LOCAL, 0, -0.03, 1},
+    [AW__TENANTS_MAPPO] = {"MAPPO, all states", false, true, AW_SIMPPO_STATES, 0.25, NAN},
+    [AW__TENANTS_DIFFERENCE] = {"SIMPPO, difference rewards", false, true, AW_SIMPPO_AUX, 0, NAN, 0,
+                                true},
+    [AW__TENANTS_DIFFERENCE_LOCAL] = {"IPPO-PS, difference rewards", false, true, AW_SIMPPO_LOCAL,
+                                      0, NAN, 0, true},
 };
 
 enum aw_err aw__tenants_begin(struct aw__tenants_stage *stage,
@@ -36,9 +42,11 @@ enum aw_err aw__tenants_begin(struct aw__tenants_stage *stage,
     world.offered = offered > 0 ? offered : world.offered;
     aw_team_settings_init(&team, false);
     team.team_weight = variant->team_weight;
+    team.difference = variant->difference;
     aw_simppo_settings_init(&learner, false);
     learner.critic = variant->critic;
     learner.shared = variant->shared;
+    learner.turns = variant->turn_s > 0 ? (uint32_t)(world.step_s / variant->turn_s) : 0;
     enum aw_err err = aw_multi_init(&stage->world, &world, alloc, diag);
     err = err ? err : aw_team_init(&stage->team, &stage->world, &team, alloc);
     err = err ? err : aw_simppo_new(&learner, &stage->team, seed, alloc, &stage->agents, diag);

@@ -19,10 +19,13 @@ struct aw__tenants_variant {
     uint32_t critic;
     double team_weight;
     double paper_reward; /* published: team reward against S-RL alone; NAN: not */
+    double turn_s;       /* that an agent's turn takes, one after the other; 0: all at once */
+    bool difference;     /* rewards, see team.h */
 };
 /* clang-format off */
 enum { AW__TENANTS_ALONE, AW__TENANTS_TOGETHER, AW__TENANTS_IL, AW__TENANTS_IPPO,
        AW__TENANTS_SIMPPO, AW__TENANTS_SIMPPO_TEAM, AW__TENANTS_UNSHARED, AW__TENANTS_ALL,
+       AW__TENANTS_CPQ, AW__TENANTS_MAPPO, AW__TENANTS_DIFFERENCE, AW__TENANTS_DIFFERENCE_LOCAL,
        AW__TENANTS_VARIANTS };
 /* clang-format on */
 extern const struct aw__tenants_variant aw__tenants_variants[AW__TENANTS_VARIANTS];

@@ -7,7 +7,7 @@
  * request that arrives meets a wait of X / capacity. What was measured over a step varies from step
  * to step as it does in the reference: a p99 of 300 requests is not that of a million.
  */
-#include "cluster/sim/internal.h"
+#include "cluster/sim/contention.h"
 
 #define BUSY_MAX    512.0 /* as the reference: in service, and waiting, at one replica */
 #define QUEUE_MAX   2048.0
@@ -23,10 +23,14 @@
 #define TAIL_NONE 0.8
 #define TAIL_BEND 0.1 /* of the logarithms above the median that is left at least */
 
-struct cohort { /* ready replicas with the same cores */
+struct cohort { /* ready replicas with the same cores, and about the same left by others */
     double cores;
     uint32_t count;
     double backlog; /* sum over its replicas */
+    bool contended;
+    double share[AW__LEVELS]; /* of the time, at each level of what others want */
+    double left[AW__LEVELS];  /* cores for one that is busy then */
+    double lasting;           /* cores for one that is always busy */
 };
 
 /* The places of ready pods, and of which cohort each is. */
@@ -39,7 +43,7 @@ struct serving {
 /* What neighbours leave of a replica's cores. */
 static double cores_left(const struct aw_sim *sim, const struct aw__pod *pod)
 {
-    if (sim->world->neighbour_cpu <= 0 || pod->node == AW__NO_NODE)
+    if (sim->world->neighbour_cpu <= 0 || pod->node == AW__NO_NODE || sim->contention)
         return pod->cores;
     const double taken = sim->nodes->cores_taken[pod->node];
     const double left = sim->settings.node_cores * (1 - sim->world->neighbour_cpu);
@@ -216,6 +220,122 @@ static void special_eval(const struct aw_sim *sim, const struct aw__workload *wo
         aw__max(ret->in_flight, aw__min(ret->in_flight_peak, pool.in_flight_peak));
 }
 
+/* --- where nodes are overcommitted ------------------------------------------------------------ */
+
+/* A replica whose node leaves it `left` cores when it is busy, at `load` of its capacity then.
+ * Where that is less than what a request can use at once, requests run at a speed below 1. In a
+ * time that passes as much slower it is a replica like any other, with less waiting, more requests
+ * and a larger quota, and this is what the network is asked about. */
+static void slowed_eval(const struct aw_demand *demand, double cores, double left,
+                        double rate_per_s, double load, struct aw_steady *ret)
+{
+    const double speed = aw__min(1, left / demand->parallelism);
+    struct aw_replica replica = {
+        .demand = *demand, .cores = aw__min(cores, left) / speed, .rate_per_s = rate_per_s / speed};
+    replica.demand.io_ms *= speed;
+    const double capacity = aw_replica_capacity(&replica.demand, replica.cores);
+    replica.rate_per_s = aw__min(replica.rate_per_s, load * capacity);
+    aw_surrogate_eval(&replica, ret);
+    ret->mean_us /= speed;
+    ret->p50_us /= speed;
+    ret->p95_us /= speed;
+    ret->p99_us /= speed;
+    ret->in_flight = rate_per_s * ret->mean_us * 1e-6;
+}
+
+static double slowed_capacity(const struct aw_demand *demand, double cores, double left)
+{
+    struct aw_demand slowed = *demand;
+    slowed.parallelism = aw__min(demand->parallelism, left);
+    return aw_replica_capacity(&slowed, aw__min(cores, left));
+}
+
+/* ln of the share that takes longer than x: linear between quantiles, as in mixture.c. */
+static double log_share_beyond(const struct aw_steady *s, double x)
+{
+    const double at[] = {0, s->p50_us, s->p95_us, s->p99_us};
+    static const double log_share[] = {0, -0.6931471805599453, -2.995732273553991,
+                                       -4.605170185988091};
+    const uint32_t k = x < at[1] ? 0 : x < at[2] ? 1 : 2;
+    return log_share[k] +
+           (log_share[k + 1] - log_share[k]) * (x - at[k]) / aw__max(at[k + 1] - at[k], 1e-3);
+}
+
+static double blended_quantile(const struct cohort *cohort, const struct aw_steady *level,
+                               double beyond, double low, double high)
+{
+    for (uint32_t turn = 0; turn < 24 && high > 1.002 * low; turn++) {
+        const double x = 0.5 * (low + high);
+        double share = 0;
+        for (uint32_t l = 0; l < AW__LEVELS; l++)
+            share += cohort->share[l] * exp(log_share_beyond(&level[l], x));
+        *(share > beyond ? &low : &high) = x;
+    }
+    return 0.5 * (low + high);
+}
+
+/* One steady state of those at all levels. Returns what it can finish at most. */
+static double contended_eval(const struct aw__workload *workload, const struct cohort *cohort,
+                             double rate_per_s, struct aw_steady *ret)
+{
+    const struct aw_demand *demand = &workload->demand;
+    struct aw_steady level[AW__LEVELS], sum = {0};
+    const double capacity = slowed_capacity(demand, cohort->cores, cohort->lasting);
+    const double rate = aw__min(rate_per_s, AW_SURROGATE_LOAD_MAX * capacity);
+    for (uint32_t l = 0; l < AW__LEVELS; l++) {
+        const double share = cohort->share[l];
+        /* a level passes before a queue has grown as it would if it lasted */
+        slowed_eval(demand, cohort->cores, cohort->left[l], rate, rate / capacity, &level[l]);
+        sum.mean_us += share * level[l].mean_us;
+        sum.throttled_share += share * level[l].throttled_share;
+        sum.in_flight += share * level[l].in_flight;
+        sum.in_flight_peak = aw__max(sum.in_flight_peak, level[l].in_flight_peak);
+        sum.p99_spread = aw__max(sum.p99_spread, level[l].p99_spread);
+    }
+    /* others that want more make nothing quicker: levels are in order, or nearly */
+    const struct aw_steady *a = &level[0], *b = &level[AW__LEVELS - 1];
+    sum.p50_us = blended_quantile(cohort, level, 0.5, aw__min(a->p50_us, b->p50_us),
+                                  aw__max(a->p50_us, b->p50_us));
+    sum.p95_us = blended_quantile(cohort, level, 0.05, aw__min(a->p95_us, b->p95_us),
+                                  aw__max(a->p95_us, b->p95_us));
+    sum.p99_us = blended_quantile(cohort, level, 0.01, aw__min(a->p99_us, b->p99_us),
+                                  aw__max(a->p99_us, b->p99_us));
+    *ret = sum;
+    return capacity;
+}
+
+/* Its replicas by what is left to them, in steps of a tenth; where there are more kinds of them
+ * than room, those that are nearest. */
+static uint32_t contended_cohort(struct cohort *cohort, uint32_t *cohorts,
+                                 const struct aw__tenant *tenant)
+{
+    const double worst = tenant->cores[AW__LEVELS - 1];
+    uint32_t nearest = 0;
+    double off = INFINITY;
+    for (uint32_t c = 0; c < *cohorts; c++) {
+        const double o = fabs(log(cohort[c].left[AW__LEVELS - 1] / worst)) +
+                         fabs(cohort[c].share[0] - tenant->share[0]) +
+                         (cohort[c].cores != tenant->quota);
+        if (o < off) {
+            off = o;
+            nearest = c;
+        }
+    }
+    if (off < 0.1 || *cohorts == AW__MIXTURE_PARTS)
+        return nearest;
+    cohort[*cohorts] =
+        (struct cohort){.cores = tenant->quota,
+                        .lasting = tenant->lasting,
+                        .contended = worst < 2 * aw__max(tenant->quota, tenant->parallelism)};
+    for (uint32_t l = 0; l < AW__LEVELS; l++) {
+        cohort[*cohorts].share[l] = tenant->share[l];
+        cohort[*cohorts].left[l] = tenant->cores[l];
+    }
+    return (*cohorts)++;
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
 /* The slow requests of an application for which calibration has found how far off the network is:
  * what lies between p50 and p99 keeps its shape. */
 static void tail_correct(double tail, double load, struct aw_steady *steady)
@@ -243,9 +363,13 @@ static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *coho
         cost = crowded_cost(sim, &workload->demand, cohort->cores, aw__min(rate_per_s, capacity), n,
                             CROWDED_MEAN);
     }
-    const double steady_rate = aw__min(rate_per_s, AW_SURROGATE_LOAD_MAX * capacity);
     struct aw_steady steady;
-    if (crowded || (sim->settings.routing == AW_SIM_LEAST && cohort->count > 1))
+    if (cohort->contended)
+        capacity = contended_eval(workload, cohort, rate_per_s, &steady);
+    const double steady_rate = aw__min(rate_per_s, AW_SURROGATE_LOAD_MAX * capacity);
+    if (cohort->contended)
+        ;
+    else if (crowded || (sim->settings.routing == AW_SIM_LEAST && cohort->count > 1))
         special_eval(sim, workload, cohort->cores, steady_rate, n, &steady);
     else
         aw_surrogate_eval_known(&workload->known, cohort->cores, steady_rate, &steady);
@@ -315,15 +439,20 @@ static void drain_run(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, doubl
     workload->in_flight += pod->backlog * pod->count;
 }
 
+double aw__fast_rate(const struct aw_sim *sim, uint32_t w, double from_us, double until_us)
+{
+    const double offset = sim->workload[w].load_offset_us;
+    return aw_load_mean(sim->profile[w].load, (int64_t)(from_us + offset),
+                        (int64_t)ceil(until_us + offset)) *
+           sim->workload[w].disturbance.load_factor;
+}
+
 void aw__fast_run(struct aw_sim *sim, uint32_t w, double from_us, double until_us)
 {
     struct aw__workload *workload = &sim->workload[w];
     struct aw__pod *pods = aw__pods(sim, w);
     const double dt_us = until_us - from_us;
-    const double offset = workload->load_offset_us;
-    const double rate = aw_load_mean(sim->profile[w].load, (int64_t)(from_us + offset),
-                                     (int64_t)ceil(until_us + offset)) *
-                        workload->disturbance.load_factor;
+    const double rate = aw__fast_rate(sim, w, from_us, until_us);
     const double expected = rate * dt_us * 1e-6;
     const double arrivals =
         expected > 50
@@ -348,7 +477,10 @@ void aw__fast_run(struct aw_sim *sim, uint32_t w, double from_us, double until_u
         const struct aw__pod *pod = &pods[serving.place[i]];
         const double cores = cores_left(sim, pod);
         uint32_t c = 0;
-        while (c < cohorts && cohort[c].cores != cores)
+        if (sim->contention)
+            c = contended_cohort(cohort, &cohorts,
+                                 &sim->contention->tenant[sim->contention->of[w] + i]);
+        while (c < cohorts && !sim->contention && cohort[c].cores != cores)
             c++;
         serving.cohort[i] = c < AW__MIXTURE_PARTS ? (uint8_t)c : NO_COHORT;
         if (c == AW__MIXTURE_PARTS)

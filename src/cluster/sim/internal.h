@@ -4,6 +4,7 @@
  *   world.c      pods come and go: placement, start, rollout, restart, scale-in, faults
  *   placing.c    which nodes get the pods
  *   together.c   pods that have shared everything so far, as one
+ *   contention.c what the pods of a node leave each other where its limits exceed its cores
  *   reference.c  every request, between two changes of the world
  *   fast.c       a whole interval at once, between two changes of the world
  *   mixture.c    latencies of a step from those of its intervals
@@ -151,7 +152,8 @@ struct aw__world {
     double last_reading_us;
 };
 
-struct aw__reference; /* requests and events, reference.c */
+struct aw__reference;  /* requests and events, reference.c */
+struct aw__contention; /* where nodes are overcommitted, contention.c */
 struct aw_latency_histogram;
 
 /* An application, and how many workloads are it: thousands of them are a few applications. */
@@ -171,8 +173,17 @@ struct aw__profile {
     uint32_t life;      /* how many had this index before */
     uint32_t touched;   /* places beyond it are zero: nobody has used them */
     uint32_t next_free; /* of the free indices */
+    int64_t priority;   /* of its pending pods */
     uint32_t replicas, replicas_max;
     double cores, memory_mib;
+};
+
+/* Has pods that wait for a node. */
+struct aw__waiting {
+    int64_t priority;
+    double since_us;
+    uint64_t lot; /* between equals */
+    uint32_t workload, unused;
 };
 
 struct aw_sim {
@@ -195,8 +206,10 @@ struct aw_sim {
     struct aw__pod **piece; /* the same for the fast model, of AW__PIECE workloads each; NULL: of
                                none yet */
 
-    struct aw_pod *shown;            /* [largest pods_max]: what observe hands out */
-    struct aw__reference *reference; /* NULL with the fast model */
+    struct aw__waiting *waiting;       /* [workloads_max], on the way */
+    struct aw_pod *shown;              /* [largest pods_max]: what observe hands out */
+    struct aw__reference *reference;   /* NULL with the fast model */
+    struct aw__contention *contention; /* NULL with the reference, or without overcommitment */
     struct aw_latency_histogram
         *histogram; /* [workloads_max]: latencies of the step; reference only */
 };
@@ -273,6 +286,8 @@ void aw__workload_clear(struct aw_sim *sim, uint32_t w);
 void aw__workload_demand(struct aw_sim *sim, uint32_t w);
 /* Brings pods towards what is wanted, at the present time. */
 void aw__world_reconcile(struct aw_sim *sim, uint32_t w);
+/* Finds nodes for pods that wait, of all workloads, by priority and time. */
+void aw__world_place_pending(struct aw_sim *sim);
 /* Fires what is due at the present time: starts, restarts, ends of draining. */
 void aw__world_fire(struct aw_sim *sim, uint32_t w);
 void aw__world_kill(struct aw_sim *sim, uint32_t w, struct aw__pod *pod); /* out of memory */
@@ -296,6 +311,15 @@ static inline uint64_t aw__nodes_of(const struct aw_sim *sim, const uint16_t *on
     for (uint32_t n = sim->settings.node_count; n-- > 0;)
         nodes = nodes << 1 | (on_node[n] > 0);
     return nodes;
+}
+/* Limits that a node takes: more than its cores where they are overcommitted. */
+static inline double aw__node_limits(const struct aw_sim *sim)
+{
+    return sim->settings.node_cores * aw__max(1, sim->settings.overcommit_cpu);
+}
+static inline bool aw__overcommitted(const struct aw_sim *sim)
+{
+    return sim->settings.overcommit_cpu > 1;
 }
 static inline double aw__node_memory_mib(const struct aw_sim *sim)
 {
@@ -321,7 +345,7 @@ struct aw__pod *aw__pod_only(struct aw_sim *sim, uint32_t w, uint32_t id, uint32
 /* Pods must be apart where what a node has left decides. */
 static inline bool aw__pods_apart(const struct aw_sim *sim)
 {
-    return sim->reference || sim->world->neighbour_cpu > 0;
+    return sim->reference || sim->contention || sim->world->neighbour_cpu > 0;
 }
 
 /* reference.c */
@@ -336,6 +360,8 @@ void aw__reference_pod_changed(struct aw_sim *sim, uint32_t w, struct aw__pod *p
 double aw__reference_in_flight(const struct aw_sim *sim, uint32_t w);
 
 /* fast.c */
+/* Requests/s that come on average between the two times. */
+double aw__fast_rate(const struct aw_sim *sim, uint32_t w, double from_us, double until_us);
 void aw__fast_run(struct aw_sim *sim, uint32_t w, double from_us, double until_us);
 
 /* mixture.c */

@@ -156,7 +156,7 @@ uint32_t aw__nodes_take(struct aw_sim *sim, double cores, double memory_mib, uin
                         uint16_t *ret_on_node)
 {
     const struct aw__world *world = sim->world;
-    const double node_cores = sim->settings.node_cores, node_mib = aw__node_memory_mib(sim);
+    const double node_cores = aw__node_limits(sim), node_mib = aw__node_memory_mib(sim);
     struct offers offers;
     offers.nodes = sim->settings.node_count;
     offers.vectors = (offers.nodes + WIDE - 1) / WIDE;

@@ -99,10 +99,69 @@ static void pods_go_where_one_by_one_would_put_them(void **state)
     assert_true(partly > 50 && none > 50); /* or the cases would be too easy */
 }
 
+/* Two workloads on one node that has room for 8 pods; both want 6. Returns ready pods of each. */
+static void compete(uint32_t model, const int64_t *priority, uint32_t *ready)
+{
+    struct aw_sim_settings settings;
+    struct aw_sim *sim = NULL;
+    float rate = 1;
+    const struct aw_load load = {.slot_count = 1, .slot_us = 1000000000000, .rate_per_s = &rate};
+    aw_conf_defaults(aw_sim_fields, &settings);
+    settings.model = model;
+    settings.node_count = 1;
+    settings.node_cores = 8;
+    settings.pending_by_priority = true;
+    assert_ok(aw_sim_new(&settings, 1, 2, NULL, &sim, NULL));
+    const struct aw_cluster cluster = aw_sim_cluster(sim);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct aw_sim_workload w = {.load = &load,
+                                    .replicas = 1,
+                                    .replicas_max = 8,
+                                    .cpu_millicores = 1000,
+                                    .memory_bytes = (int64_t)1 << 30};
+        uint32_t index;
+        w.app.segment_count = 1;
+        w.app.segment[0] = (struct aw_segment){.cpu_ms = 5, .parallelism = 1};
+        assert_ok(aw_sim_add(sim, &w, &index, NULL));
+        aw_sim_priority(sim, index, priority[i]);
+    }
+    const struct aw_plan six = {.set = AW_PLAN_REPLICAS, .replicas = 6};
+    for (uint32_t i = 0; i < 2; i++)
+        assert_ok(cluster.ops->apply(cluster.self, i, &six, 0));
+    assert_ok(cluster.ops->advance(cluster.self, 60000000));
+    struct aw_sample sample;
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_ok(cluster.ops->observe(cluster.self, i, 0, &sample));
+        ready[i] = sample.replicas_ready;
+    }
+    assert_int_equal(ready[0] + ready[1], 8);
+    /* the winner gives four back: they are the other's without a change of its own */
+    const uint32_t winner = ready[0] < ready[1];
+    const struct aw_plan two = {.set = AW_PLAN_REPLICAS, .replicas = 2};
+    assert_ok(cluster.ops->apply(cluster.self, winner, &two, 0));
+    assert_ok(cluster.ops->advance(cluster.self, 180000000));
+    assert_ok(cluster.ops->observe(cluster.self, !winner, 0, &sample));
+    assert_int_equal(sample.replicas_ready, 6);
+    aw_sim_free(sim);
+}
+
+static void room_goes_by_priority_and_never_by_index(void **state)
+{
+    (void)state;
+    for (uint32_t model = 0; model < 2; model++) {
+        uint32_t ready[2];
+        compete(model, (const int64_t[]){0, 1}, ready);
+        assert_int_equal(ready[1], 6); /* although it asked last */
+        compete(model, (const int64_t[]){1, 0}, ready);
+        assert_int_equal(ready[0], 6);
+    }
+}
+
 AW_TEST_GROUP("sim-placing")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pods_go_where_one_by_one_would_put_them),
+        cmocka_unit_test(room_goes_by_priority_and_never_by_index),
     };
     return cmocka_run_group_tests_name("sim-placing", tests, NULL, NULL);
 }

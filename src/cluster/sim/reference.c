@@ -13,7 +13,7 @@
  */
 #include "base/latency_histogram.h"
 #include "cluster/sim/agenda.h"
-#include "cluster/sim/internal.h"
+#include "cluster/sim/contention.h"
 
 #define REQUESTS_MAX 262144u
 #define BUSY_MAX     512u  /* requests in service at one replica */
@@ -46,6 +46,9 @@ struct server { /* one replica */
     uint32_t queue_head, queue_tail, queue_count;
     uint32_t cpu_count;
     uint32_t cpu[BUSY_MAX]; /* heap of requests on the CPU, first to end on top */
+    /* Where nodes are overcommitted: replicas that run on the same one, by place plus 1. */
+    uint32_t beside_before, beside_after;
+    bool beside;
 };
 
 struct source {   /* one workload's arrivals */
@@ -63,6 +66,8 @@ struct aw__reference {
     struct server *server; /* [pods_max] */
     struct source *source; /* [workloads_max] */
     double node_runnable[AW_SIM_NODES_MAX];
+    uint32_t node_first[AW_SIM_NODES_MAX]; /* of its replicas, plus 1; where overcommitted */
+    struct aw__sharer *sharer;             /* [pods_max] */
     bool world_changed;
     bool crowded; /* somebody's work takes longer where hardware threads share a core */
 };
@@ -86,8 +91,9 @@ enum aw_err aw__reference_new(struct aw_sim *sim)
     ref->request = aw_alloc_new(sim->alloc, REQUESTS_MAX, sizeof *ref->request);
     ref->server = aw_alloc_new(sim->alloc, sim->pods_max, sizeof *ref->server);
     ref->source = aw_alloc_new(sim->alloc, sim->workloads_max, sizeof *ref->source);
+    ref->sharer = aw_alloc_new(sim->alloc, sim->pods_max, sizeof *ref->sharer);
     enum aw_err err = aw__agenda_init(&ref->agenda, request_id(sim, REQUESTS_MAX), sim->alloc);
-    if (err || !ref->request || !ref->server || !ref->source) {
+    if (err || !ref->request || !ref->server || !ref->source || !ref->sharer) {
         aw__reference_free(sim);
         return AW_ERR_NOMEM;
     }
@@ -102,6 +108,7 @@ void aw__reference_free(struct aw_sim *sim)
     aw_alloc_free(sim->alloc, ref->request);
     aw_alloc_free(sim->alloc, ref->server);
     aw_alloc_free(sim->alloc, ref->source);
+    aw_alloc_free(sim->alloc, ref->sharer);
     aw__agenda_deinit(&ref->agenda, sim->alloc);
     aw_alloc_free(sim->alloc, ref);
     sim->reference = NULL;
@@ -122,7 +129,7 @@ void aw__reference_reset(struct aw_sim *sim)
     for (uint32_t w = 0; w < sim->workloads_max; w++)
         ref->source[w] = (struct source){0};
     for (uint32_t n = 0; n < AW_SIM_NODES_MAX; n++)
-        ref->node_runnable[n] = 0;
+        ref->node_runnable[n] = ref->node_first[n] = 0;
     ref->crowded = false;
 }
 
@@ -249,6 +256,66 @@ static double shared_cores(const struct aw__reference *ref, double runnable, dou
     return ref->crowded && busy > 0 ? fmax(0, 2 * busy - fmax(cores, 2)) / busy : 0;
 }
 
+static void speed_set(struct aw_sim *sim, uint32_t p, double f, double shared)
+{
+    struct server *s = &sim->reference->server[p];
+    const double slowdown = 1 + shared * (double)sim->workload[s->workload].demand.crowding;
+    if (s->f == f && s->slowdown == slowdown)
+        return;
+    touch(sim, p);
+    s->f = f;
+    s->slowdown = slowdown;
+    reschedule(sim, p);
+}
+
+/* By weight, where the node is overcommitted: each control group gets its part, and what it does
+ * not want goes to the others. */
+static void share_by_weight(struct aw_sim *sim, uint32_t n, double cores, double shared)
+{
+    struct aw__reference *ref = sim->reference;
+    uint32_t count = 0;
+    for (uint32_t p = ref->node_first[n]; p-- > 0; p = ref->server[p].beside_after)
+        if (ref->server[p].on_node > 0)
+            ref->sharer[count++] = (struct aw__sharer){
+                .busy = 1, .want = ref->server[p].on_node, .weight = sim->pod[p].cores};
+    const double part = aw__share(ref->sharer, count, cores);
+    for (uint32_t p = ref->node_first[n]; p-- > 0; p = ref->server[p].beside_after) {
+        const struct server *s = &ref->server[p];
+        speed_set(sim, p, s->on_node > 0 ? fmin(1, part * sim->pod[p].cores / s->on_node) : s->f,
+                  shared);
+    }
+}
+
+static void beside_add(struct aw_sim *sim, uint32_t p)
+{
+    struct aw__reference *ref = sim->reference;
+    struct server *s = &ref->server[p];
+    if (s->beside || !aw__overcommitted(sim))
+        return;
+    uint32_t *first = &ref->node_first[sim->pod[p].node];
+    s->beside = true;
+    s->beside_before = 0;
+    s->beside_after = *first;
+    if (*first)
+        ref->server[*first - 1].beside_before = p + 1;
+    *first = p + 1;
+}
+
+static void beside_remove(struct aw_sim *sim, uint32_t p)
+{
+    struct aw__reference *ref = sim->reference;
+    struct server *s = &ref->server[p];
+    if (!s->beside)
+        return;
+    if (s->beside_before)
+        ref->server[s->beside_before - 1].beside_after = s->beside_after;
+    else
+        ref->node_first[sim->pod[p].node] = s->beside_after;
+    if (s->beside_after)
+        ref->server[s->beside_after - 1].beside_before = s->beside_before;
+    s->beside = false;
+}
+
 /* After runnable or throttled may have changed (the replica was touched before that): plans its
  * next event, and those of the node's other replicas, which may speed up or slow down. */
 static void processor_changed(struct aw_sim *sim, uint32_t p)
@@ -270,6 +337,11 @@ static void processor_changed(struct aw_sim *sim, uint32_t p)
     const double f = after > cores ? cores / after : 1, shared = shared_cores(ref, after, cores);
     if (before <= cores && after <= cores && shared == shared_cores(ref, before, cores)) {
         s->f = 1;
+        reschedule(sim, p);
+        return;
+    }
+    if (aw__overcommitted(sim)) {
+        share_by_weight(sim, n, cores, shared);
         reschedule(sim, p);
         return;
     }
@@ -543,6 +615,7 @@ void aw__reference_pod_changed(struct aw_sim *sim, uint32_t w, struct aw__pod *p
         s->runnable = 0;
         s->throttled = false;
         s->cpu_count = 0;
+        beside_remove(sim, p);
         processor_changed(sim, p);
         aw__agenda_remove(&ref->agenda, p);
         *s = (struct server){.f = 1,
@@ -558,6 +631,7 @@ void aw__reference_pod_changed(struct aw_sim *sim, uint32_t w, struct aw__pod *p
             s->phase_us = (double)(pod->id * 37u % 100u) * 1e3;
             s->period = floor((s->touched_us + s->phase_us) / AW__PERIOD_US);
         }
+        beside_add(sim, p);
         processor_changed(sim, p);
     } else if (s->busy == 0) {
         pod->until_us = sim->world->now_us; /* draining with nothing to wait for */

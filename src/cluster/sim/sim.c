@@ -3,7 +3,7 @@
 
 #include "base/latency_histogram.h"
 #include "base/units.h"
-#include "cluster/sim/internal.h"
+#include "cluster/sim/contention.h"
 
 #include <string.h>
 
@@ -35,6 +35,12 @@ const struct aw_conf_field aw_sim_fields[] = {
     AW_CONF_ONE_OF(
         routing, "random", routing_names,
         "who gets a request: any ready replica (random), or that with the fewest (least)"),
+    AW_CONF_NUMBER(overcommit_cpu, "1", 1, 64,
+                   "CPU limits that a node takes, for each of its cores; above 1, pods share cores "
+                   "in proportion to their limits"),
+    AW_CONF_PLAIN(pending_by_priority, "false",
+                  "pods wait for nodes by priority, then by how long they wait, and are tried "
+                  "again as time passes; false: each workload for itself"),
     {0},
 };
 
@@ -72,6 +78,7 @@ enum aw_err aw_sim_new(const struct aw_sim_settings *settings, uint64_t seed,
     sim->state_bytes = c.used;
     sim->state = aw_alloc_new(alloc, c.used, 1);
     sim->profile = aw_alloc_new(alloc, workloads_max, sizeof *sim->profile);
+    sim->waiting = aw_alloc_new(alloc, workloads_max, sizeof *sim->waiting);
     sim->shown = aw_alloc_new(alloc, AW_CLUSTER_PODS_MAX, sizeof *sim->shown);
     sim->apps = aw_alloc_new(alloc, workloads_max, sizeof *sim->apps);
     sim->piece = aw_alloc_new(alloc, workloads_max / AW__PIECE + 1, sizeof *sim->piece);
@@ -81,8 +88,11 @@ enum aw_err aw_sim_new(const struct aw_sim_settings *settings, uint64_t seed,
         sim->pod = aw_alloc_new(alloc, sim->pods_max, sizeof *sim->pod);
         sim->histogram = aw_alloc_new(alloc, workloads_max, sizeof *sim->histogram);
         err = sim->histogram && sim->pod ? aw__reference_new(sim) : AW_ERR_NOMEM;
+    } else if (aw__overcommitted(sim)) {
+        err = aw__contention_new(sim);
     }
-    if (err || !sim->state || !sim->profile || !sim->shown || !sim->apps || !sim->piece) {
+    if (err || !sim->waiting || !sim->state || !sim->profile || !sim->shown || !sim->apps ||
+        !sim->piece) {
         aw_sim_free(sim);
         return aw_fail(diag, AW_ERR_NOMEM, "out of memory for a simulated cluster");
     }
@@ -102,11 +112,13 @@ void aw_sim_free(struct aw_sim *sim)
     for (uint32_t w = 0; sim->piece && w < sim->workloads_max; w += AW__PIECE)
         aw_alloc_free(sim->alloc, sim->piece[w / AW__PIECE]);
     aw__reference_free(sim);
+    aw__contention_free(sim);
     aw_alloc_free(sim->alloc, sim->apps);
     aw_alloc_free(sim->alloc, sim->piece);
     aw_alloc_free(sim->alloc, sim->histogram);
     aw_alloc_free(sim->alloc, sim->pod);
     aw_alloc_free(sim->alloc, sim->shown);
+    aw_alloc_free(sim->alloc, sim->waiting);
     aw_alloc_free(sim->alloc, sim->profile);
     aw_alloc_free(sim->alloc, sim->state);
     aw_alloc_free(sim->alloc, sim);
@@ -267,6 +279,12 @@ void aw_sim_reset_at(struct aw_sim *sim, uint64_t seed, int64_t now_us)
     aw__world_reset(sim, seed, (double)now_us);
 }
 
+void aw_sim_priority(struct aw_sim *sim, uint32_t index, int64_t priority)
+{
+    AW_ASSERT(index < sim->workload_count && aw__present(sim, index));
+    sim->profile[index].priority = priority;
+}
+
 void aw_sim_disturb(struct aw_sim *sim, uint32_t workload, const struct aw_sim_disturbance *d)
 {
     AW_ASSERT(workload < sim->workload_count && aw__present(sim, workload));
@@ -302,7 +320,7 @@ void aw_sim_capacity(const struct aw_sim *sim, int64_t *ret_cpu_millicores,
     uint32_t up = 0;
     for (uint32_t i = 0; i < sim->settings.node_count; i++)
         up += sim->nodes->down_until_us[i] <= (double)sim->world->now_us;
-    *ret_cpu_millicores = (int64_t)(up * sim->settings.node_cores * 1000);
+    *ret_cpu_millicores = (int64_t)(up * aw__node_limits(sim) * 1000);
     *ret_memory_bytes = (int64_t)(up * sim->settings.node_memory_gib * 0x1p30);
 }
 
@@ -478,6 +496,8 @@ static enum aw_err sim_advance(void *self, int64_t until_us)
         if (sim->histogram)
             aw_latency_histogram_reset(&sim->histogram[w]);
     }
+    if (sim->settings.pending_by_priority)
+        aw__world_place_pending(sim);
     while (world->now_us < until) {
         const double from = world->now_us;
         double to = until;
@@ -489,6 +509,8 @@ static enum aw_err sim_advance(void *self, int64_t until_us)
             for (uint32_t w = 0; w < sim->workload_count; w++)
                 account(sim, w, to - from);
         } else {
+            if (to > from && sim->contention)
+                aw__contention_run(sim, from, to);
             for (uint32_t w = 0; to > from && w < sim->workload_count; w++) {
                 if (!aw__present(sim, w))
                     continue;
@@ -500,6 +522,8 @@ static enum aw_err sim_advance(void *self, int64_t until_us)
         for (uint32_t w = 0; w < sim->workload_count; w++)
             if (sim->workload[w].next_event_us <= to)
                 aw__world_fire(sim, w);
+        if (sim->settings.pending_by_priority)
+            aw__world_place_pending(sim);
     }
     for (uint32_t w = 0; w < sim->workload_count; w++) {
         if (!aw__present(sim, w))

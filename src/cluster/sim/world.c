@@ -9,6 +9,7 @@
  */
 #include "cluster/sim/internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* A node that stops answering is noticed after the kubelet's 40 s grace
@@ -32,7 +33,7 @@ static bool node_fits(const struct aw_sim *sim, uint32_t n, double cores, double
 {
     const struct aw__world *world = sim->world;
     const struct aw__nodes *nodes = sim->nodes;
-    const double cpu = sim->settings.node_cores * (1 - world->neighbour_cpu);
+    const double cpu = aw__node_limits(sim) * (1 - world->neighbour_cpu);
     const double memory = aw__node_memory_mib(sim) * (1 - world->neighbour_memory);
     return nodes->down_until_us[n] <= world->now_us &&
            cpu - nodes->cores_taken[n] - cores >= -AW__CORES_SLACK &&
@@ -275,10 +276,19 @@ static void resize_in_place(struct aw_sim *sim, uint32_t w)
     }
 }
 
-/* Makes `count` pods and finds nodes for all that have none. */
+static void place_own(struct aw_sim *sim, uint32_t w)
+{
+    struct aw__pod *pods = aw__pods(sim, w);
+    for (uint32_t i = 0; i < sim->workload[w].place_end; i++)
+        if (pods[i].phase == AW__POD_PENDING)
+            place(sim, w, &pods[i]);
+}
+
+/* Makes `count` pods and finds nodes for all that have none; where pods wait by priority they are
+ * found when time passes (aw__world_place_pending). */
 static void create_and_place(struct aw_sim *sim, uint32_t w, uint32_t count, bool others_pending)
 {
-    if (!aw__pods_apart(sim) && !others_pending) {
+    if (!aw__pods_apart(sim) && !others_pending && !sim->settings.pending_by_priority) {
         if (count > 0)
             place(sim, w, create(sim, w, count));
         return;
@@ -287,10 +297,43 @@ static void create_and_place(struct aw_sim *sim, uint32_t w, uint32_t count, boo
         create(sim, w, count);
     for (uint32_t i = 0; aw__pods_apart(sim) && i < count; i++)
         create(sim, w, 1);
-    struct aw__pod *pods = aw__pods(sim, w);
-    for (uint32_t i = 0; i < sim->workload[w].place_end; i++)
-        if (pods[i].phase == AW__POD_PENDING)
-            place(sim, w, &pods[i]);
+    if (!sim->settings.pending_by_priority)
+        place_own(sim, w);
+}
+
+static int by_turn(const void *left, const void *right)
+{
+    const struct aw__waiting *a = left, *b = right;
+    if (a->priority != b->priority)
+        return a->priority > b->priority ? -1 : 1;
+    if (a->since_us < b->since_us || a->since_us > b->since_us)
+        return a->since_us < b->since_us ? -1 : 1;
+    return a->lot < b->lot ? -1 : a->lot > b->lot;
+}
+
+/* Between those that have waited equally long a lot decides, another one at every time: no
+ * workload is always first. */
+void aw__world_place_pending(struct aw_sim *sim)
+{
+    uint32_t count = 0;
+    const uint64_t now = (uint64_t)sim->world->now_us;
+    for (uint32_t w = 0; w < sim->workload_count; w++) {
+        const struct aw__pod *pods = aw__pods(sim, w);
+        double since_us = AW__NEVER_US;
+        for (uint32_t i = 0; i < sim->workload[w].place_end; i++)
+            if (pods[i].phase == AW__POD_PENDING)
+                since_us = aw__min(since_us, pods[i].ready_change_us);
+        if (since_us < AW__NEVER_US)
+            sim->waiting[count++] = (struct aw__waiting){
+                .priority = sim->profile[w].priority,
+                .since_us = since_us,
+                .lot = ((now ^ w) + 1) * UINT64_C(0x9e3779b97f4a7c15) >> 7,
+                .workload = w,
+            };
+    }
+    qsort(sim->waiting, count, sizeof *sim->waiting, by_turn);
+    for (uint32_t k = 0; k < count; k++)
+        place_own(sim, sim->waiting[k].workload);
 }
 
 void aw__world_reconcile(struct aw_sim *sim, uint32_t w)
@@ -481,6 +524,8 @@ void aw__workload_reset(struct aw_sim *sim, uint32_t w)
     workload->memory_key = aw_rng_u64(&workload->rng);
     aw__workload_demand(sim, w);
     aw__world_reconcile(sim, w);
+    if (sim->settings.pending_by_priority)
+        place_own(sim, w);
     /* An episode begins in the middle of a life: what found a node is ready. */
     for (uint32_t i = 0; i < workload->place_end; i++) {
         if (pods[i].phase != AW__POD_STARTING)

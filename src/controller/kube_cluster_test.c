@@ -2,7 +2,7 @@
  * kube_test.c - pods and figures made by hand, and what a sample makes of them: missing is missing,
  * and what is wanted is what was asked only as long as somebody may still do it.
  */
-#include "cluster/kube.h"
+#include "controller/kube_cluster.h"
 
 #include "base/testing.h"
 #include "base/units.h"

@@ -20,8 +20,8 @@
  * The trap: a ready pod that does not report makes a sum too small. A young one (metrics come a
  * minute late) is taken for as busy as the other pods; an old one makes the figure missing.
  */
-#ifndef AW_CLUSTER_KUBE_H
-#define AW_CLUSTER_KUBE_H
+#ifndef AW_CONTROLLER_KUBE_CLUSTER_H
+#define AW_CONTROLLER_KUBE_CLUSTER_H
 
 #include <aware/cluster.h>
 

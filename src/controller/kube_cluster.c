@@ -1,5 +1,5 @@
 /* kube.c - workloads of a Kubernetes cluster, as samples; what is asked of them is remembered. */
-#include "cluster/kube.h"
+#include "controller/kube_cluster.h"
 #include "base/hash.h"
 #include "base/hash_table.h"
 
