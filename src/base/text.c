@@ -256,7 +256,7 @@ void aw_text_place(const char *bytes, size_t offset, uint32_t *ret_line, uint32_
 
 /* --- CSV --- */
 
-static uint32_t split(const char *at, const char *end, struct aw_csv_cell *cells)
+static uint32_t split(const char *at, const char *end, char separator, struct aw_csv_cell *cells)
 {
     uint32_t count = 0;
     while (count < AW_CSV_CELLS_MAX) {
@@ -268,11 +268,11 @@ static uint32_t split(const char *at, const char *end, struct aw_csv_cell *cells
                 at += *at == '"' ? 2 : 1;
             stop = at;
             at = at < end ? at + 1 : at;
-            while (at < end && *at != ',')
+            while (at < end && *at != separator)
                 at++;
         } else {
             cell->at = at;
-            stop = memchr(at, ',', (size_t)(end - at));
+            stop = memchr(at, separator, (size_t)(end - at));
             stop = at = stop ? stop : end;
         }
         cell->len = (size_t)(stop - cell->at);
@@ -295,7 +295,7 @@ uint32_t aw_csv_next(struct aw_csv_lines *lines, struct aw_csv_cell *cells)
         stop -= stop > from && stop[-1] == '\r';
         lines->line++;
         if (stop > from)
-            return split(from, stop, cells);
+            return split(from, stop, lines->separator ? lines->separator : ',', cells);
     }
     return 0;
 }

@@ -67,7 +67,8 @@ struct aw_csv_cell {
 /* Walks lines; quotes around a cell are taken off, "" inside one is left as it is. */
 struct aw_csv_lines {
     const char *at, *end;
-    uint32_t line; /* of the cells that were given last */
+    uint32_t line;  /* of the cells that were given last */
+    char separator; /* between cells; 0: a comma */
 };
 /* The next line that is not empty: its cells, at most AW_CSV_CELLS_MAX. 0: the end. */
 uint32_t aw_csv_next(struct aw_csv_lines *lines, struct aw_csv_cell *cells);

@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/parallel_tasks.h"
+#include "base/stats.h"
+#include "base/threads.h"
 #include "congestion/episode.h"
 #include "congestion/learn.h"
 #include "rl/ppo.h"
@@ -16,7 +19,10 @@
 #define ACTION_MAX   8.0f /* standard deviations of a fresh policy; the released one has no bound */
 #define REWARD_SCALE 0.001
 #define FEATURE_MAX  10.0f /* PCC-RL's features have ranges up to 10 000: what is beyond is noise */
-#define NEAR         0.95
+#define NEAR         0.05  /* of the converged reward: what may be missing */
+#define TAIL         10u   /* episodes whose mean is what a learner converged to */
+#define MANY         6u    /* boxes that the multi-task peer learns from, one after the other */
+#define EXAMINE_SEED 77u
 
 struct aurora {
     struct aw_agent agent;
@@ -125,7 +131,7 @@ static enum aw_err teach(struct aurora *aurora, const struct aw_link *link, uint
         double unused;
         err = episode(aurora, link, aurora->seed * 1000 + e, true, &unused);
         if (!err)
-            err = episode(aurora, link, 77, false, &curve[e]);
+            err = episode(aurora, link, EXAMINE_SEED, false, &curve[e]);
     }
     return err;
 }
@@ -139,15 +145,14 @@ static double reached(const double *curve, uint32_t episodes, double wanted)
     return e + 1;
 }
 
-struct tally {
-    double converged, vanilla, transfer, ours; /* regret, sums */
-    double vanilla_drop, transfer_drop, ours_drop;
-    double converged_episodes, transfer_episodes, ours_episodes;
-};
-
 static double regret(const struct aw_link *link, double reward)
 {
     return (aw_link_best(link) - reward) / (10 * link->rate);
+}
+
+static double wanted(double best)
+{
+    return best - NEAR * fabs(best);
 }
 
 static double drop(double best, double reward)
@@ -155,92 +160,198 @@ static double drop(double best, double reward)
     return (best - reward) / fabs(best);
 }
 
-static enum aw_err one(struct aurora *aurora, const struct aw_adaptive_policy *policy,
-                       const struct aw_link *here, const struct aw_link *there, uint64_t seed,
-                       uint32_t episodes, double *curve, struct tally *tally, struct aw_diag *diag)
+/* clang-format off */
+#define PEERS(X)                                                    \
+    X(CONVERGED, "Aurora, converged here")                          \
+    X(VANILLA,   "Aurora of another box (vanilla)")                 \
+    X(TRANSFER,  "Aurora of another box, trained on (transfer)")    \
+    X(MANY,      "Aurora of six boxes in turn, trained on (multi-task)") \
+    X(FIRST,     "adaptive, first connection, blind start")         \
+    X(AGAIN,     "adaptive, with the bandwidth of the connection before")
+/* clang-format on */
+enum peers {
+#define X(id, name) P_##id,
+    PEERS(X)
+#undef X
+        PEER_COUNT
+};
+static const char *const peer_names[] = {
+#define X(id, name) name,
+    PEERS(X)
+#undef X
+};
+
+struct outcome {
+    double regret, drop, episodes; /* episodes: NAN where it does not learn here */
+};
+
+struct contest {
+    const struct aw_adaptive_policy *policy;
+    const struct aw_task_sink *sink;
+    uint64_t seed;
+    uint32_t boxes, episodes;
+    struct outcome (*outcome)[PEER_COUNT]; /* [seeds * boxes] */
+};
+
+/* A box of a seed: unseen from the end of its order, learned from at its beginning. */
+static void box(uint64_t seed, uint32_t at, bool unseen, struct aw_link *ret)
 {
-    struct aw_episode ours;
-    double vanilla = 0, best = -INFINITY;
-    enum aw_err err = make(aurora, seed, diag);
-    if (!err)
-        err = teach(aurora, here, episodes, curve);
-    for (uint32_t e = 0; !err && e < episodes; e++)
-        best = fmax(best, curve[e]);
-    if (!err) {
-        tally->converged += regret(here, best);
-        tally->converged_episodes += reached(curve, episodes, NEAR * best);
+    uint32_t order[AW_BOX_COUNT];
+    aw_box_order(seed, order);
+    aw_box_link(order[unseen ? AW_BOX_COUNT - 1 - at : at], seed, ret);
+}
+
+static enum aw_err transfer(const struct contest *contest, struct aurora *aurora, uint64_t seed,
+                            uint32_t at, bool many, const struct aw_link *here, double best,
+                            double *curve, struct outcome *out, struct aw_diag *diag)
+{
+    const uint32_t lessons = many ? MANY : 1, each = contest->episodes / lessons;
+    double before = 0;
+    enum aw_err err = make(aurora, seed * 101 + at + (many ? 9000 : 7000), diag);
+    for (uint32_t i = 0; !err && i < lessons; i++) {
+        struct aw_link there;
+        box(seed, at + 17 * i, false, &there);
+        err = teach(aurora, &there, each, curve);
     }
-    aw_agent_free(&aurora->agent);
     if (!err)
-        err = make(aurora, seed + 7000, diag);
+        err = episode(aurora, here, EXAMINE_SEED, false, &before);
+    if (!err && !many)
+        out[P_VANILLA] = (struct outcome){regret(here, before), drop(best, before), (double)NAN};
     if (!err)
-        err = teach(aurora, there, episodes, curve);
-    if (!err)
-        err = episode(aurora, here, 77, false, &vanilla);
-    if (!err)
-        err = teach(aurora, here, episodes, curve);
-    if (!err) {
-        const struct aw_episode_plan plan = {.link = *here, .steps = AW_BOX_STEPS, .seed = 77};
-        const double last = curve[episodes - 1];
-        aurora->adaptive = (struct aw_adaptive){.policy = policy};
-        aw_episode_run(&plan, &aw_adaptive_controller, &aurora->flow, &aurora->adaptive,
-                       &aurora->rtts, NULL, NULL, &ours);
-        tally->vanilla += regret(here, vanilla);
-        tally->vanilla_drop += drop(best, vanilla);
-        tally->transfer += regret(here, last);
-        tally->transfer_drop += drop(best, last);
-        tally->transfer_episodes += reached(curve, episodes, NEAR * best);
-        tally->ours += ours.regret;
-        tally->ours_drop += drop(best, ours.reward_step);
-        /* it does not learn here: its first episode is good enough, or it never is */
-        tally->ours_episodes += ours.reward_step >= NEAR * best ? 1 : episodes + 1.0;
-    }
+        err = teach(aurora, here, contest->episodes, curve);
+    const double last = err ? 0 : curve[contest->episodes - 1];
+    out[many ? P_MANY : P_TRANSFER] =
+        (struct outcome){regret(here, last), drop(best, last),
+                         err ? 0 : reached(curve, contest->episodes, wanted(best))};
     aw_agent_free(&aurora->agent);
     return err;
 }
 
-static void row(const struct aw_task_sink *sink, const char *method, uint32_t boxes, double lost,
-                double dropped, double episodes)
+/* The first connection begins blind; the next with what the one before found. */
+static void ours(const struct contest *contest, struct aurora *aurora, const struct aw_link *here,
+                 double best, struct outcome *out)
 {
-    sink->text(sink->self, "method", method);
-    sink->figure(sink->self, "boxes", boxes);
-    sink->figure(sink->self, "regret", lost / boxes);
-    sink->figure(sink->self, "drop", dropped / boxes);
-    sink->figure(sink->self, "episodes", episodes / boxes);
+    struct aw_episode_plan plan = {.link = *here, .steps = AW_BOX_STEPS, .seed = EXAMINE_SEED};
+    struct aw_episode met, again;
+    aurora->adaptive = (struct aw_adaptive){.policy = contest->policy};
+    aw_episode_run(&plan, &aw_adaptive_controller, &aurora->flow, &aurora->adaptive, &aurora->rtts,
+                   NULL, NULL, &met);
+    plan.start_rate = met.best_delivery;
+    aurora->adaptive = (struct aw_adaptive){.policy = contest->policy};
+    aw_episode_run(&plan, &aw_adaptive_controller, &aurora->flow, &aurora->adaptive, &aurora->rtts,
+                   NULL, NULL, &again);
+    const double never = contest->episodes + 1.0;
+    const bool at_once = met.reward_step >= wanted(best), then = again.reward_step >= wanted(best);
+    out[P_FIRST] = (struct outcome){met.regret, drop(best, met.reward_step), at_once ? 1 : never};
+    out[P_AGAIN] = (struct outcome){again.regret, drop(best, again.reward_step),
+                                    !then     ? never
+                                    : at_once ? 1
+                                              : 2};
+}
+
+static enum aw_err box_turn(void *ctx, uint32_t turn, struct aw_diag *diag)
+{
+    const struct contest *contest = ctx;
+    const uint64_t seed = contest->seed + turn / contest->boxes;
+    const uint32_t at = turn % contest->boxes;
+    struct outcome *out = contest->outcome[turn];
+    struct aurora *aurora = aw_alloc_new(NULL, 1, sizeof *aurora);
+    double *curve = aw_alloc_new(NULL, contest->episodes, sizeof *curve), best = 0;
+    struct aw_link here;
+    enum aw_err err = aurora && curve ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for a link");
+    if (!err) {
+        box(seed, at, true, &here);
+        err = make(aurora, seed * 101 + at, diag);
+        if (!err)
+            err = teach(aurora, &here, contest->episodes, curve);
+        aw_agent_free(&aurora->agent);
+    }
+    for (uint32_t e = contest->episodes - TAIL; !err && e < contest->episodes; e++)
+        best += curve[e] / TAIL;
+    if (!err) {
+        out[P_CONVERGED] = (struct outcome){regret(&here, best), 0,
+                                            reached(curve, contest->episodes, wanted(best))};
+        err = transfer(contest, aurora, seed, at, false, &here, best, curve, out, diag);
+    }
+    if (!err)
+        err = transfer(contest, aurora, seed, at, true, &here, best, curve, out, diag);
+    if (!err)
+        ours(contest, aurora, &here, best, out);
+    aw_alloc_free(NULL, aurora);
+    aw_alloc_free(NULL, curve);
+    return err;
+}
+
+static void row(const struct contest *contest, uint32_t seeds, uint32_t who, double *scratch)
+{
+    const struct aw_task_sink *sink = contest->sink;
+    const uint32_t all = seeds * contest->boxes;
+    double lost = 0, dropped = 0, never = 0, low = INFINITY, high = -INFINITY, sum = 0;
+    for (uint32_t s = 0; s < seeds; s++) {
+        double of_seed = 0;
+        for (uint32_t i = 0; i < contest->boxes; i++) {
+            const struct outcome *out = &contest->outcome[s * contest->boxes + i][who];
+            lost += out->regret / all;
+            dropped += out->drop / all;
+            never += out->episodes > contest->episodes;
+            of_seed += out->episodes / contest->boxes;
+            scratch[s * contest->boxes + i] = out->episodes;
+        }
+        sum += of_seed / seeds;
+        low = fmin(low, of_seed);
+        high = fmax(high, of_seed);
+    }
+    const bool learns = !isnan(sum);
+    if (learns)
+        aw_stats_sort(scratch, all);
+    sink->text(sink->self, "method", peer_names[who]);
+    sink->figure(sink->self, "boxes", all);
+    sink->figure(sink->self, "regret", lost);
+    sink->figure(sink->self, "drop", dropped);
+    sink->figure(sink->self, "episodes", sum);
+    sink->figure(sink->self, "episodes_median",
+                 learns ? aw_stats_median(scratch, all) : (double)NAN);
+    sink->figure(sink->self, "episodes_low", learns ? low : (double)NAN);
+    sink->figure(sink->self, "episodes_high", learns ? high : (double)NAN);
+    sink->figure(sink->self, "never", learns ? never : (double)NAN);
     sink->row(sink->self);
+}
+
+static bool watch(void *ctx, uint32_t done, uint32_t total)
+{
+    const struct contest *contest = ctx;
+    return contest->sink->progress(contest->sink->self, (double)done / total,
+                                   "Aurora on single boxes");
 }
 
 enum aw_err aw_aurora_compare(const struct aw_adaptive_policy *policy,
                               const struct aw_task_ask *ask, uint32_t boxes, uint32_t episodes,
                               const struct aw_task_sink *sink, struct aw_diag *diag)
 {
-    struct tally tally = {0};
-    uint32_t order[AW_BOX_COUNT];
-    struct aurora *aurora = aw_alloc_new(NULL, 1, sizeof *aurora);
-    double *curve = aw_alloc_new(NULL, episodes, sizeof *curve);
-    enum aw_err err = aurora && curve ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for a link");
-    aw_box_order(ask->seed, order);
-    for (uint32_t i = 0; !err && i < boxes; i++) {
-        struct aw_link here, there;
-        aw_box_link(order[AW_BOX_COUNT - 1 - i], ask->seed, &here); /* unseen */
-        aw_box_link(order[i], ask->seed, &there);                   /* learned from */
-        err =
-            one(aurora, policy, &here, &there, ask->seed * 101 + i, episodes, curve, &tally, diag);
-        if (!err && !sink->progress(sink->self, (i + 1.0) / boxes, "Aurora on single boxes"))
-            err = aw_fail(diag, AW_ERR_INTERRUPTED, "the comparison was stopped");
-    }
+    const uint32_t all = ask->seeds * boxes;
+    struct contest contest = {.policy = policy,
+                              .sink = sink,
+                              .seed = ask->seed,
+                              .boxes = boxes,
+                              .episodes = episodes,
+                              .outcome = aw_alloc_new(NULL, all, sizeof *contest.outcome)};
+    double *scratch = aw_alloc_new(NULL, all, sizeof *scratch);
+    enum aw_err err = scratch && contest.outcome
+                          ? AW_OK
+                          : aw_fail(diag, AW_ERR_NOMEM, "no memory for %u boxes", all);
+    if (!err)
+        err = aw_parallel_tasks(ask->threads ? ask->threads : aw_threads_cpu_count(), all, box_turn,
+                                &contest, watch, &contest, NULL, diag);
+    for (uint32_t who = 0; !err && who < PEER_COUNT; who++)
+        row(&contest, ask->seeds, who, scratch);
     if (!err) {
-        row(sink, "Aurora, converged here", boxes, tally.converged, 0, tally.converged_episodes);
-        row(sink, "Aurora of another box (vanilla)", boxes, tally.vanilla, tally.vanilla_drop,
-            (double)NAN);
-        row(sink, "Aurora of another box, trained on (transfer)", boxes, tally.transfer,
-            tally.transfer_drop, tally.transfer_episodes);
-        row(sink, "adaptive, first episode, blind start", boxes, tally.ours, tally.ours_drop,
-            tally.ours_episodes);
         sink->note(sink->self, "Aurora starts at 0.3 to 1.5 times the bandwidth, as PCC-RL has it; "
                                "adaptive starts blind, with 10 packets per round trip.");
+        sink->note(sink->self, "Converged is the mean of the last ten episodes of Aurora on that "
+                               "box. Episodes are until 95 % of it, for good; where that never "
+                               "comes, all of them and one. Low and high: of seeds.");
     }
-    aw_alloc_free(NULL, aurora);
-    aw_alloc_free(NULL, curve);
+    aw_alloc_free(NULL, contest.outcome);
+    aw_alloc_free(NULL, scratch);
     return err;
 }

@@ -134,10 +134,32 @@ enum aw_err aw_frequency_begin(struct aw_frequency_driver *driver,
     return aw_meta_workload(learner->meta, name, &driver->workload);
 }
 
+void aw_frequency_again(struct aw_frequency_driver *driver)
+{
+    driver->kept = 0;
+    driver->known = driver->means > 0;
+    if (driver->known)
+        memcpy(driver->embedding, driver->mean, sizeof driver->mean);
+    driver->second = AW_FREQUENCY_SWEEP + 1;
+    driver->level = aw_level_nominal(driver->processor);
+    memset(driver->before, 0, sizeof driver->before);
+}
+
 void aw_frequency_end(struct aw_frequency_driver *driver)
 {
     if (driver->learner)
         (void)!aw_meta_forget(driver->learner->meta, driver->workload);
+}
+
+static void embed(struct aw_frequency_driver *driver)
+{
+    float z[AW_FREQUENCY_EMBEDDING];
+    if (aw_meta_embedding(driver->learner->meta, driver->workload, z))
+        return;
+    driver->means++;
+    for (uint32_t i = 0; i < AW_FREQUENCY_EMBEDDING; i++)
+        driver->mean[i] += (z[i] - driver->mean[i]) / (float)driver->means;
+    memcpy(driver->embedding, driver->known ? driver->mean : z, sizeof z);
 }
 
 /* Notes a finished second; a full trajectory, or the end of the sweep, makes a new embedding. */
@@ -154,7 +176,7 @@ static void remember(struct aw_frequency_driver *driver, const float *obs, doubl
     if (!aw_meta_insert_trajectory(meta, driver->workload, driver->state[0], driver->action,
                                    driver->reward, driver->kept) &&
         driver->mode == AW_FREQUENCY_EMBEDDED)
-        (void)!aw_meta_embedding(meta, driver->workload, driver->embedding);
+        embed(driver);
     driver->kept = 0;
 }
 
@@ -170,6 +192,8 @@ uint32_t aw_frequency_decide(struct aw_frequency_driver *driver, const float obs
     } else {
         input(driver, obs, x);
         aw_mlp_infer(&driver->learner->mlp, driver->learner->params.value, x, value);
+        for (uint32_t i = 0; i < AW_LEVELS; i++)
+            value[i] += (float)(driver->lean * i / (AW_LEVELS - 1));
         for (uint32_t i = 1; i < AW_LEVELS; i++)
             choice = value[i] > value[choice] ? i : choice;
     }

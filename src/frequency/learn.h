@@ -68,6 +68,12 @@ struct aw_frequency_driver {
     float state[AW_FREQUENCY_CONTEXT][AW_FREQUENCY_OBS + 2];
     float action[AW_FREQUENCY_CONTEXT], reward[AW_FREQUENCY_CONTEXT];
     uint32_t kept;
+    float mean[AW_FREQUENCY_EMBEDDING]; /* of all embeddings of the pair so far */
+    uint32_t means;
+    bool known; /* the mean is what decisions are made with: episodes of the pair were lived */
+    /* Added to the values, in their units: nothing at the least level, all of it at the most. What
+     * episodes of the pair found better (peers.c). 0: as it was learned. */
+    double lean;
 };
 /* `truth` is for AW_FREQUENCY_TRUE, `foreign` for AW_FREQUENCY_SHUFFLED: another driver's. */
 AW_NODISCARD enum aw_err aw_frequency_begin(struct aw_frequency_driver *driver,
@@ -77,6 +83,9 @@ AW_NODISCARD enum aw_err aw_frequency_begin(struct aw_frequency_driver *driver,
 /* The level for the coming second, from what the last one showed and earned. */
 uint32_t aw_frequency_decide(struct aw_frequency_driver *driver, const float obs[AW_FREQUENCY_OBS],
                              double reward);
+/* Another episode of the same pair: there is no sweep, and from here on the embedding is the mean of
+ * all that there were: one of some seconds is noisy. */
+void aw_frequency_again(struct aw_frequency_driver *driver);
 void aw_frequency_end(struct aw_frequency_driver *driver); /* forgets the workload */
 void aw_frequency_truth(const struct aw_frequency_pair *pair, float truth[AW_FREQUENCY_EMBEDDING]);
 

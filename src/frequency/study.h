@@ -21,9 +21,11 @@ AW_NODISCARD enum aw_err aw_frequency_evaluate(struct aw_frequency_learner *lear
                                                const struct aw_task_sink *sink,
                                                struct aw_diag *diag);
 
-/* DQN by src/rl on single pairs: to convergence there; trained on one and put on another (vanilla);
- * trained on one and trained on (transfer). Rows: method, pairs, reward, drop (of the converged
- * agent's reward), episodes (until 95 % of it for good). */
+/* DQN by src/rl on single pairs, `pairs` of each seed: to convergence there; trained on one and put
+ * on another (vanilla); trained on one, or on eight in turn, and trained on (transfer, multi-task);
+ * and the learner of ours, met and adapting. Rows: method, pairs, reward, drop (of the converged
+ * agent's reward), episodes (until 95 % of it for good; where that never comes all of them and
+ * one), their median, the lowest and highest mean of a seed, never (pairs). */
 AW_NODISCARD enum aw_err aw_frequency_peers(struct aw_frequency_learner *learner,
                                             const struct aw_task_ask *ask, uint32_t pairs,
                                             uint32_t episodes, const struct aw_task_sink *sink,

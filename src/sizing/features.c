@@ -62,15 +62,8 @@ static bool same(const struct aw_csv_cell *a, const struct aw_csv_cell *b)
 
 static bool head_is(const struct aw__size_read *read, uint32_t column, const char *const *names)
 {
-    char head[64];
-    const struct aw_csv_cell *cell = &read->head[column];
-    if (cell->len >= sizeof head)
-        return false;
-    for (size_t i = 0; i < cell->len; i++)
-        head[i] = cell->at[i] == ' ' ? '_' : (char)tolower((unsigned char)cell->at[i]);
-    head[cell->len] = 0;
     for (; *names; names++)
-        if (strcmp(head, *names) == 0)
+        if (aw__size_alike(&read->head[column], *names))
             return true;
     return false;
 }

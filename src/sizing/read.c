@@ -5,85 +5,81 @@
  * Two passes over the cells: names of workloads and configurations become numbers (a hash table),
  * then the repeats of each pair are sorted together and their median is taken.
  */
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "sizing/read_internal.h"
+#include "trace/read.h"
 
 #define MS 1e-3
 
 static const struct aw__size_format formats[] = {
     {
         .name = "multi-cloud",
-        .needs = {"provider", "workload", "target_runtime", "status"},
+        .needs = {"provider", "workload", "nodes"},
         .workload = {"workload"},
         .group = "workload",
         .group_after = '-', /* input-task: the task is what must generalise */
         .config = {"provider", "A_family", "A_vcpu", "B_family", "B_vcpu", "C_family", "C_type",
                    "C_vcpu", "nodes"},
-        .time = "target_runtime",
-        .unit = 1,
+        .time = {{"target_runtime", 1}},
         .cost = "target_cost",
         .good_column = "status",
         .good = "ok",
     },
     {
         .name = "scout",
-        .needs = {"vm_type", "workload", "elapsed_time", "completed", "nodes"},
+        .needs = {"vm_type", "workload", "framework"},
         .set = "set",
         .workload = {"workload", "framework", "datasize"},
         .group = "workload",
         .config = {"nodes", "vm_type"},
         .context = {"framework", "input_size"},
-        .time = "elapsed_time",
-        .unit = 1,
+        .time = {{"elapsed_time", 1}},
         .good_column = "completed",
         .good = "True",
     },
     {
         .name = "functions",
-        .needs = {"function", "memory_mb", "repetition", "duration_p50"},
+        .needs = {"function", "memory_mb"},
         .workload = {"function", "repetition"}, /* a repetition is another input */
         .group = "function",
         .config = {"memory_mb"},
-        .time = "duration_p50",
-        .unit = MS,
+        .time = {{"duration_p50", MS}, {"duration_mean", MS}},
         .lambda = true,
         .part_column = "set",
         .part = "real",
     },
     {
         .name = "lambda-runtimes",
-        .needs = {"runtime", "architecture", "memory_mb", "duration_ms"},
+        .needs = {"runtime", "memory_mb"},
         .workload = {"work", "runtime", "architecture"},
         .group = "runtime",
         .config = {"memory_mb"},
-        .time = "duration_ms",
-        .unit = MS,
+        .time = {{"duration_ms", MS}},
         .lambda = true,
     },
     {
         .name = "lambda-logs",
-        .needs = {"Function", "Memory Size", "Duration"},
+        .needs = {"Function", "Memory Size"},
         .workload = {"Function"},
         .group = "Function",
         .config = {"Memory Size"},
-        .time = "Duration",
-        .unit = MS,
+        .time = {{"Duration", MS}},
         .lambda = true,
     },
 };
 
 /* Of a generic table: the first of these that is there. */
-static const struct {
-    const char *head;
-    double unit; /* seconds; 0: no time */
-} times[] = {
+static const char *const workload_heads[] = {
+    "workload", "function", "program", "task", "application", "app", "job", "service", NULL};
+static const struct aw__size_time times[] = {
     {"time", 1},        {"time_s", 1},      {"runtime", 1},       {"runtime_s", 1},
     {"seconds", 1},     {"duration", 1},    {"duration_s", 1},    {"elapsed_time", 1},
     {"elapsed", 1},     {"latency_s", 1},   {"time_ms", MS},      {"duration_ms", MS},
@@ -92,17 +88,78 @@ static const struct {
 
 /* --- which format ----------------------------------------------------------------------------- */
 
-static uint32_t column(const struct aw__size_read *read, const char *head)
+/* The next letter or digit of a head, in lower case; 0: its end, or a unit in brackets. */
+static char letter(const char **at, const char *end)
 {
-    return head ? aw_csv_find(read->head, read->head_count, head) : UINT32_MAX;
+    while (*at < end && !isalnum((unsigned char)**at) && **at != '(' && **at != '[')
+        ++*at;
+    return *at < end && isalnum((unsigned char)**at) ? (char)tolower((unsigned char)*(*at)++) : 0;
 }
 
-static bool fits(const struct aw__size_read *read, const struct aw__size_format *format)
+bool aw__size_alike(const struct aw_csv_cell *head, const char *name)
+{
+    const char *a = head->at, *b = name, *const b_end = name + strlen(name);
+    char x, y;
+    do {
+        x = letter(&a, head->at + head->len);
+        y = letter(&b, b_end);
+    } while (x && x == y);
+    return x == y;
+}
+
+/* The column with exactly this head, or one that is alike. */
+static uint32_t heads_find(const struct aw_csv_cell *heads, uint32_t count, const char *name)
+{
+    uint32_t at = aw_csv_find(heads, count, name);
+    for (uint32_t i = 0; i < count && at == UINT32_MAX; i++)
+        if (heads[i].len > 0 && aw__size_alike(&heads[i], name))
+            at = i;
+    return at;
+}
+
+static uint32_t column(const struct aw__size_read *read, const char *head)
+{
+    return head ? heads_find(read->head, read->head_count, head) : UINT32_MAX;
+}
+
+/* "Duration (ms)": what its head says in brackets; else `unit`. */
+static double unit_of(const struct aw_csv_cell *head, double unit)
+{
+    static const struct aw__size_time units[] = {{"us", 1e-6},   {"ms", MS},          {"s", 1},
+                                                 {"sec", 1},     {"min", 60},         {"h", 3600},
+                                                 {"seconds", 1}, {"milliseconds", MS}};
+    size_t from = 0;
+    while (from < head->len && head->at[from] != '(' && head->at[from] != '[')
+        from++;
+    const struct aw_csv_cell inside = {head->at + from + 1,
+                                       head->len > from + 2 ? head->len - from - 2 : 0};
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (inside.len > 0 && aw__size_alike(&inside, units[i].head))
+            return units[i].unit;
+    return unit;
+}
+
+/* The first of some times that is there; UINT32_MAX: none. */
+static uint32_t time_find(struct aw__size_read *read, const struct aw__size_time *list,
+                          size_t count)
+{
+    struct aw__size_roles *roles = &read->roles;
+    roles->time = UINT32_MAX;
+    for (size_t i = 0; i < count && list[i].head && roles->time == UINT32_MAX; i++) {
+        roles->time = column(read, list[i].head);
+        roles->clock = list[i].unit > 0;
+        if (roles->time != UINT32_MAX)
+            roles->unit = unit_of(&read->head[roles->time], roles->clock ? list[i].unit : 1);
+    }
+    return roles->time;
+}
+
+static bool fits(struct aw__size_read *read, const struct aw__size_format *format)
 {
     for (uint32_t i = 0; i < AW__SIZE_COLUMNS && format->needs[i]; i++)
         if (column(read, format->needs[i]) == UINT32_MAX)
             return false;
-    return true;
+    return time_find(read, format->time, AW__SIZE_TIMES) != UINT32_MAX;
 }
 
 static void add_columns(const struct aw__size_read *read, const char *const *names,
@@ -122,8 +179,6 @@ static void roles_known(struct aw__size_read *read, const struct aw__size_format
     roles->set = column(read, format->set);
     roles->group = column(read, format->group);
     roles->group_after = format->group_after;
-    roles->time = column(read, format->time);
-    roles->unit = format->unit;
     roles->cost = column(read, format->cost);
     roles->price = UINT32_MAX;
     roles->good = column(read, format->good_column);
@@ -131,7 +186,6 @@ static void roles_known(struct aw__size_read *read, const struct aw__size_format
     roles->part = column(read, format->part_column);
     roles->part_text = format->part;
     roles->lambda = format->lambda;
-    roles->clock = true;
     add_columns(read, format->workload, &roles->workload);
     add_columns(read, format->config, &roles->config);
     add_columns(read, format->context, &roles->context);
@@ -140,18 +194,15 @@ static void roles_known(struct aw__size_read *read, const struct aw__size_format
 static enum aw_err roles_generic(struct aw__size_read *read, struct aw_diag *diag)
 {
     struct aw__size_roles *roles = &read->roles;
-    const uint32_t workload = column(read, "workload");
-    roles->time = roles->part = UINT32_MAX;
-    for (size_t i = 0; i < sizeof times / sizeof *times && roles->time == UINT32_MAX; i++) {
-        roles->time = column(read, times[i].head);
-        roles->unit = times[i].unit != 0 ? times[i].unit : 1;
-        roles->clock = times[i].unit != 0;
-    }
+    uint32_t workload = UINT32_MAX;
+    roles->part = UINT32_MAX;
+    for (size_t i = 0; workload_heads[i] && workload == UINT32_MAX; i++)
+        workload = column(read, workload_heads[i]);
     if (workload == UINT32_MAX)
         return aw_fail_at(diag, AW_ERR_FORMAT, read->path, 1, 0, "workload",
                           "expected a column of this name in the first line, or the heads of a "
                           "known format");
-    if (roles->time == UINT32_MAX)
+    if (time_find(read, times, sizeof times / sizeof *times) == UINT32_MAX)
         return aw_fail_at(diag, AW_ERR_FORMAT, read->path, 1, 0, "time",
                           "expected a column time, runtime, duration, seconds, time_ms or value in "
                           "the first line");
@@ -277,6 +328,16 @@ static void group_name(const struct aw__size_roles *roles, const struct aw_csv_c
         memmove(buf, after + 1, strlen(after));
 }
 
+/* What tables write where nothing was measured. */
+static bool missing(const struct aw_csv_cell *cell)
+{
+    static const char *const words[] = {"nan", "na", "n/a", "null", "none"};
+    for (size_t i = 0; cell->len > 0 && i < sizeof words / sizeof *words; i++)
+        if (cell->len == strlen(words[i]) && !strncasecmp(cell->at, words[i], cell->len))
+            return true;
+    return cell->len == 0;
+}
+
 static enum aw_err take_line(struct aw__size_read *read, const struct aw_csv_cell *cells,
                              uint32_t line, struct aw_diag *diag)
 {
@@ -284,12 +345,13 @@ static enum aw_err take_line(struct aw__size_read *read, const struct aw_csv_cel
     const struct aw__size_roles *roles = &read->roles;
     uint32_t set_index = 0;
     if (roles->good != UINT32_MAX && cells[roles->good].len > 0 &&
-        strcmp(cell_text(&cells[roles->good], text, sizeof text), roles->good_text) != 0)
+        !aw__size_alike(&cells[roles->good], roles->good_text))
         return AW_OK;
     const double time = aw_csv_real(&cells[roles->time]) * roles->unit;
-    const bool empty = cells[roles->time].len == 0; /* could be measured, was not yet */
+    const bool empty = missing(&cells[roles->time]); /* could be measured, was not yet */
     if (!empty && (!isfinite(time) || time <= 0))
-        return aw_fail_at(diag, AW_ERR_FORMAT, read->path, line, 0, "time",
+        return aw_fail_at(diag, AW_ERR_FORMAT, read->path, line, 0,
+                          cell_text(&read->head[roles->time], text, sizeof text),
                           "expected a number above 0, found %s",
                           aw_text_quote(cells[roles->time].at, cells[roles->time].len,
                                         (char[AW_TEXT_QUOTE_MAX]){0}, AW_TEXT_QUOTE_MAX));
@@ -319,7 +381,11 @@ static enum aw_err take_line(struct aw__size_read *read, const struct aw_csv_cel
     }
     joined(cells, &roles->config, roles->generic ? read->head : NULL, name);
     const uint32_t configs = set->configs->count;
-    if (number_of(set->configs, *name ? name : "-", AW_SIZE_CONFIGS_MAX, &row->config))
+    if (!*name)
+        return aw_fail_at(diag, AW_ERR_FORMAT, read->path, line, 0,
+                          cell_text(&read->head[roles->config.at[0]], text, sizeof text),
+                          "expected a configuration, found nothing");
+    if (number_of(set->configs, name, AW_SIZE_CONFIGS_MAX, &row->config))
         return limit(read, line, "configurations", AW_SIZE_CONFIGS_MAX, diag);
     if (row->config == configs)
         set->config_line[configs] = read->line_count - 1;
@@ -342,7 +408,7 @@ static enum aw_err map_heads(struct aw__size_read *read, const char *path,
     for (uint32_t i = 0; i < read->head_count; i++) {
         char text[64];
         bool needed = i == roles->time;
-        read->map[i] = aw_csv_find(heads, count, cell_text(&read->head[i], text, sizeof text));
+        read->map[i] = heads_find(heads, count, cell_text(&read->head[i], text, sizeof text));
         for (uint32_t k = 0; k < roles->config.count; k++)
             needed |= roles->config.at[k] == i;
         needed |= roles->workload.at[0] == i;
@@ -354,6 +420,19 @@ static enum aw_err map_heads(struct aw__size_read *read, const char *path,
     return AW_OK;
 }
 
+/* The one that the first line has most of: comma, semicolon or tab. */
+static char separator_of(const char *at, const char *end)
+{
+    static const char all[] = {',', ';', '\t'};
+    uint32_t count[sizeof all] = {0}, most = 0;
+    for (; at < end && *at != '\n'; at++)
+        for (uint32_t i = 0; i < sizeof all; i++)
+            count[i] += *at == all[i];
+    for (uint32_t i = 1; i < sizeof all; i++)
+        most = count[i] > count[most] ? i : most;
+    return all[most];
+}
+
 static enum aw_err lines_read(struct aw__size_read *read, const char *path, const char *bytes,
                               size_t len, struct aw_diag *diag)
 {
@@ -363,6 +442,7 @@ static enum aw_err lines_read(struct aw__size_read *read, const char *path, cons
     read->path = path;
     if (len >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0)
         lines.at += 3; /* a byte order mark, as spreadsheets write it */
+    lines.separator = separator_of(lines.at, lines.end);
     const uint32_t count = aw_csv_next(&lines, heads);
     if (count == 0)
         return aw_fail_at(diag, AW_ERR_FORMAT, path, 1, 0, NULL,
@@ -490,7 +570,7 @@ static enum aw_err read_all(struct aw__size_read *read, const char *const path[2
     enum aw_err err = AW_OK;
     for (uint32_t i = 0; i < 2 && !err; i++)
         if (path[i]) {
-            err = aw_file_read(path[i], AW_SIZE_BYTES_MAX, NULL, &bytes[i], &len[i], diag);
+            err = aw_packed_read(path[i], AW_SIZE_BYTES_MAX, NULL, &bytes[i], &len[i], diag);
             lines += err ? 0 : lines_of(bytes[i], len[i]);
         }
     if (err)

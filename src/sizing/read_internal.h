@@ -5,8 +5,9 @@
 #include "base/text.h"
 #include "sizing/table.h"
 
-#define AW__SIZE_HEADS_MAX 32u   /* columns of a file */
-#define AW__SIZE_COLUMNS   16u   /* that name a workload or a configuration */
+#define AW__SIZE_HEADS_MAX 32u /* columns of a file */
+#define AW__SIZE_COLUMNS   16u /* that name a workload or a configuration */
+#define AW__SIZE_TIMES     4u
 #define AW__SIZE_SLOTS     8192u /* of a table of names; a power of two, above twice the names */
 
 struct aw__size_list {
@@ -14,18 +15,22 @@ struct aw__size_list {
     uint32_t count;
 };
 
+struct aw__size_time {
+    const char *head;
+    double unit; /* seconds; 0: no time */
+};
+
 /* A known format: heads of its columns. */
 struct aw__size_format {
     const char *name;
-    const char *needs[AW__SIZE_COLUMNS]; /* all must be there */
+    const char *needs[AW__SIZE_COLUMNS]; /* all must be there, and one of `time` */
     const char *set;
     const char *workload[AW__SIZE_COLUMNS];
     const char *group;
     char group_after; /* the group is what follows the first of these; 0: all of it */
     const char *config[AW__SIZE_COLUMNS];
     const char *context[AW__SIZE_COLUMNS];
-    const char *time;
-    double unit; /* seconds */
+    struct aw__size_time time[AW__SIZE_TIMES]; /* the first that is there */
     const char *cost;
     const char *good_column, *good; /* only such rows count */
     bool lambda;                    /* costs are AWS Lambda's */
@@ -81,6 +86,8 @@ struct aw__size_read {
     uint32_t place[AW_SIZE_WORKLOADS_MAX];
 };
 
+/* "Memory Size (MB)" is memory_size: letters and digits count, and what is in brackets is a unit. */
+bool aw__size_alike(const struct aw_csv_cell *head, const char *name);
 /* features.c: numbers of configurations and workloads out of their cells. */
 void aw__size_features(const struct aw__size_read *read, const struct aw__size_set *set,
                        struct aw_size_table *table);

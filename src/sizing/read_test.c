@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "base/testing.h"
 #include "sizing/table.h"
@@ -72,6 +73,54 @@ static void every_known_format_is_recognised(void **state)
     }
 }
 
+/* Spreadsheets change separators, the case of heads and their units; the figures stay. */
+static void a_table_may_be_written_in_other_ways(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        double seconds; /* of the first workload on the first configuration */
+    } cases[] = {
+        {"Function;MEMORY_MB;Duration P50\nf;128;30\nf;256;20\n", 0.03},
+        {"function\tmemory_mb\tduration_mean\nf\t128\t30\nf\t256\t20\n", 0.03},
+        {"function,memory_size_(MB),duration_(ms)\nf,128,30\nf,256,20\n", 0.03},
+        {"Function,Memory Size,Duration (s)\nf,128,30\nf,256,20\n", 30},
+        {"memory_mb,runtime,duration_ms\n128,rust,30\n256,rust,20\n", 0.03},
+        {"vm_type,workload,framework,elapsed_time\nc4.large,lr,spark,30\nr4.large,lr,spark,9\n",
+         30},
+        {"provider,nodes,workload,target_runtime\nA,2,buzz-lr,30\nA,3,buzz-lr,9\n", 30},
+        {"function,size,time\nf,128,NaN\nf,128,30\nf,256,n/a\nf,256,20\n", 30},
+        {"workload,cpus,status,time\nf,1,OK,30\nf,2,Ok,20\nf,2,failed,1\n", 30},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct aw_size_tables tables;
+        read_ok(cases[i].text, &tables);
+        const struct aw_size_table *table = &tables.table[0];
+        assert_int_equal(table->config_count, 2);
+        assert_int_equal(table->workload_count, 1);
+        assert_close(exp(table->time[0]), cases[i].seconds, 1e-9);
+        assert_true(exp(table->time[1]) < cases[i].seconds);
+        assert_int_equal(table->memory, i < 5); /* then physics can be asked */
+        aw_size_tables_deinit(&tables);
+    }
+}
+
+/* The same table, packed: the reader unpacks it. */
+static void a_table_may_be_gzip(void **state)
+{
+    (void)state;
+    struct aw_size_tables tables;
+    struct aw_diag diag = {0};
+    static const char text[] = "workload,cpus,time\nf,1,30\nf,2,20\n";
+    gzFile out = gzopen(path, "wb");
+    assert_non_null(out);
+    assert_int_equal(gzwrite(out, text, sizeof text - 1), sizeof text - 1);
+    gzclose(out);
+    assert_ok(aw_size_read(path, &tables, &diag));
+    assert_close(exp(tables.table[0].time[1]), 20, 1e-9);
+    aw_size_tables_deinit(&tables);
+}
+
 static void what_is_wrong_is_told_with_its_line(void **state)
 {
     (void)state;
@@ -89,6 +138,7 @@ static void what_is_wrong_is_told_with_its_line(void **state)
         {"workload,cpus,time\na,1,5\na,2,-5\n", AW_ERR_FORMAT, 3, "a time below 0"},
         {"workload,cpus,time\na,1,fast\n", AW_ERR_FORMAT, 2, "a time that is none"},
         {"workload,cpus,time\n,1,7\n", AW_ERR_FORMAT, 2, "a workload without a name"},
+        {"function,memory_mb,duration_p50\nf,,5\n", AW_ERR_FORMAT, 2, "no configuration's cell"},
         {"workload,cpus,time\na,1,5\n", AW_ERR_NODATA, 0, "one configuration"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -131,6 +181,8 @@ AW_TEST_GROUP("sizing-read")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_known_format_is_recognised),
+        cmocka_unit_test(a_table_may_be_written_in_other_ways),
+        cmocka_unit_test(a_table_may_be_gzip),
         cmocka_unit_test(what_is_wrong_is_told_with_its_line),
         cmocka_unit_test(a_second_file_may_have_its_columns_in_another_order),
     };
