@@ -8,9 +8,9 @@
  *   miad         Alg. 6.3 corrected: worst slack of ten seconds, waiting requests count, down only
  *                if every model allows it, a floor, and the smallest clock while nothing is there
  *   predictive   at every event the clock at which the joules that the queue will take, and a price
- *                for every request that is likely to be late, sum to least; or, with price_j 0, the
- *                smallest clock at which each request ends in time by the length that nine of ten do
- *                not exceed, which is what a controller does that knows no more than p90s
+ *                for every request that is likely to be late, sum to least; or, with price_j 0,
+ *                the smallest clock at which each request ends in time by the length that nine of
+ *                ten do not exceed, which is what a controller does that knows only p90s
  *
  * x is the clock over the largest one. Call order: none. Memory: the caller's. Threads: pure.
  */
@@ -42,7 +42,7 @@ struct aw_power_settings {
     double blame;    /* predictive: share of requests that it may make late; 0: it never learns */
     double tick_s;   /* of miad; the others decide at events */
     double switch_s; /* from a set to its effect, as the controller knows it */
-    double price_j;  /* predictive: what a late request costs, to begin with; 0: by p90s instead */
+    double price_j;  /* predictive: of a late request, to begin with; 0: by p90s instead */
     bool replicas;   /* devices without need are parked */
     double target;   /* utilisation that parking aims at */
 };
@@ -90,8 +90,8 @@ double aw_power_least(const struct aw_power_settings *settings, const struct aw_
 #define AW_POWER_DEBT_FULL 4.6
 double aw_power_bill(const struct aw_power_settings *settings, double debt, bool blamed);
 
-/* The guard around predictive by p90s: it counts the requests that were late and would not have been at
- * the largest clock. `caution` goes up with each and slowly down, so that of n requests no more
+/* The guard around predictive by p90s: it counts the requests that were late and would not have
+ * been at the largest clock. `caution` goes up with each and slowly down, so that of n requests no more
  * than blame x n + 2/AW_POWER_GAIN are made late; at 1 the clock is the largest while anything is
  * there. */
 #define AW_POWER_GAIN 0.1
