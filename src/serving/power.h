@@ -91,9 +91,9 @@ double aw_power_least(const struct aw_power_settings *settings, const struct aw_
 double aw_power_bill(const struct aw_power_settings *settings, double debt, bool blamed);
 
 /* The guard around predictive by p90s: it counts the requests that were late and would not have
- * been at the largest clock. `caution` goes up with each and slowly down, so that of n requests no more
- * than blame x n + 2/AW_POWER_GAIN are made late; at 1 the clock is the largest while anything is
- * there. */
+ * been at the largest clock. `caution` goes up with each and slowly down, so that of n requests
+ * no more than blame x n + 2/AW_POWER_GAIN are made late; at 1 the clock is the largest while
+ * anything is there. */
 #define AW_POWER_GAIN 0.1
 double aw_power_learn(const struct aw_power_settings *settings, double caution, bool blamed);
 /* The settings under this caution. */
