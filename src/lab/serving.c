@@ -32,7 +32,8 @@ static enum aw_err validate_print_json(const struct aw_validate *validate, struc
     for (uint32_t i = 0; i < validate->rows; i++)
         json_array_append_new(validate->row[i].file[0] ? files : rows, row_json(&validate->row[i]));
     for (uint32_t i = 0; i < validate->skipped; i++)
-        json_array_append_new(skipped, json_string(validate->skip[i]));
+        json_array_append_new(
+            skipped, json_pack("{s:s, s:s}", "file", validate->skip[i], "why", validate->why[i]));
     return aw_json_print(
         json_pack("{s:o, s:o, s:o}", "rows", rows, "files", files, "skipped", skipped), diag);
 }
@@ -63,7 +64,7 @@ static enum aw_err validate_print(const struct aw_call *run, const struct aw_val
     }
     enum aw_err err = aw_table_print(&table, stdout, run->color_out, diag);
     for (uint32_t i = 0; !err && i < validate->skipped; i++)
-        fprintf(stderr, "aware: %s: no known format, skipped\n", validate->skip[i]);
+        fprintf(stderr, "aware: %s is skipped: %s\n", validate->skip[i], validate->why[i]);
     return err;
 }
 
@@ -100,8 +101,8 @@ const struct aw_verb aw_verb_serving_validate = {
             "shapes, decoding from other configurations, lengths of answers from other prompts. "
             "Prints the mean and the 95th percentile of relative errors.\n\n"
             "Formats are those of public measurements (docs/results/serving.md names them): other "
-            "GPUs, programs and models need no change. Files of no known format are skipped and "
-            "named.",
+            "GPUs, programs and models need no change. Files of no known format, and files that "
+            "cannot be read, are skipped and named, with the reason.",
     .options = validate_options,
     .examples = validate_examples,
     .json = true,

@@ -11,6 +11,7 @@
 #define BURST_TAU_S 5.0
 #define WORST_SLOTS 10u  /* seconds that corrected MIAD looks back */
 #define PARK_TICK_S 15.0 /* between decisions about replicas */
+#define BIAS_GAIN   0.02 /* of how a model's work differs from what is predicted */
 
 struct device {
     struct aw_serving_queue queue;
@@ -43,8 +44,10 @@ struct aw_fleet {
     const struct aw_fleet_settings *settings;
     struct aw_fleet_result *result;
     struct aw_rng rng;
-    double now, x_min, rate, rate_at, caution;
-    uint32_t active, second;
+    double now, x_min, rate, rate_at;
+    double caution, debt, spare;      /* the guards of power.h */
+    double bias[AW_FLEET_MODELS_MAX]; /* logarithm of true over predicted work */
+    uint32_t active, before, second;  /* not parked, now and at the tick before */
     uint64_t done;
     double asked[AW_FLEET_MODELS_MAX], burst[AW_FLEET_MODELS_MAX]; /* fading counts */
     double asked_at[AW_FLEET_MODELS_MAX];
@@ -191,32 +194,61 @@ static struct aw_power_item item_of(const struct aw_fleet *fleet, uint32_t reque
                                   .memory = fleet->world.memory[model]};
 }
 
-/* What is there in the order of service; false: more than is looked at. */
-static bool items_take(const struct aw_fleet *fleet, const struct device *device,
-                       struct aw_power_item *item, uint32_t *ret_count)
+/* The requests that wait, in the order of service; false: more than is looked at. */
+static bool waiting_sort(const struct device *device, uint32_t *ret)
 {
     struct aw_serving_waiting sorted[AW_POWER_ITEMS_MAX];
-    uint32_t count = 0;
     if (device->queue.count >= AW_POWER_ITEMS_MAX)
         return false;
-    if (device->running != NONE) {
-        /* what was served counts off the prediction; beyond it, a tenth of it is still to come */
-        const double high = (double)fleet->load->high_s[device->running],
-                     served = (double)fleet->load->work_s[device->running] - device->left_s;
-        item[count++] = item_of(fleet, device->running, fmax(high - served, 0.1 * high));
-    }
     for (uint32_t i = 0; i < device->queue.count; i++) {
         uint32_t at = i;
         for (; at > 0 && by_key(&device->queue.heap[i], &sorted[at - 1]) < 0; at--)
             sorted[at] = sorted[at - 1];
         sorted[at] = device->queue.heap[i];
     }
-    for (uint32_t i = 0; i < device->queue.count; i++) {
-        const uint32_t request = device->request[sorted[i].id];
-        item[count++] = item_of(fleet, request, (double)fleet->load->high_s[request]);
-    }
-    *ret_count = count;
+    for (uint32_t i = 0; i < device->queue.count; i++)
+        ret[i] = device->request[sorted[i].id];
     return true;
+}
+
+static double served_of(const struct aw_fleet *fleet, const struct device *device)
+{
+    return (double)fleet->load->work_s[device->running] - device->left_s;
+}
+
+/* What is there, the running one first, each by its p90. */
+static uint32_t items_take(const struct aw_fleet *fleet, const struct device *device,
+                           const uint32_t *waiting, struct aw_power_item *item)
+{
+    uint32_t count = 0;
+    if (device->running != NONE) {
+        /* what was served counts off the prediction; beyond it, a tenth of it is still to come */
+        const double high = (double)fleet->load->high_s[device->running];
+        item[count++] =
+            item_of(fleet, device->running, fmax(high - served_of(fleet, device), 0.1 * high));
+    }
+    for (uint32_t i = 0; i < device->queue.count; i++)
+        item[count++] = item_of(fleet, waiting[i], (double)fleet->load->high_s[waiting[i]]);
+    return count;
+}
+
+/* The same as chances, each model by what its requests were seen to take. */
+static uint32_t chances_take(const struct aw_fleet *fleet, const struct device *device,
+                             const uint32_t *waiting, struct aw_power_chance *chance)
+{
+    uint32_t count = 0;
+    for (uint32_t i = device->running == NONE; i <= device->queue.count; i++) {
+        const uint32_t request = i == 0 ? device->running : waiting[i - 1],
+                       model = fleet->load->model[request];
+        const double bias = exp(fleet->bias[model]);
+        chance[count] = aw_power_rest(bias * (double)fleet->load->guess_s[request],
+                                      bias * (double)fleet->load->high_s[request],
+                                      i == 0 ? served_of(fleet, device) : 0);
+        chance[count].left_s =
+            fleet->load->arrival_s[request] + fleet->world.slo_s[model] - fleet->now;
+        chance[count++].memory = fleet->world.memory[model];
+    }
+    return count;
 }
 
 /* Requests/s of a model: the larger of a slow mean and of a fast one, which sees bursts. */
@@ -245,16 +277,33 @@ static uint32_t others_take(const struct aw_fleet *fleet, uint32_t d, struct aw_
     return count;
 }
 
+static double predict(struct aw_fleet *fleet, struct device *device)
+{
+    const struct aw_power_settings *power = &fleet->settings->power;
+    const uint32_t d = (uint32_t)(device - fleet->device);
+    const double load = load_of(device, fleet->now, 0);
+    struct aw_power_other other[AW_FLEET_MODELS_MAX];
+    uint32_t waiting[AW_POWER_ITEMS_MAX];
+    if (!waiting_sort(device, waiting))
+        return 1;
+    const uint32_t others = others_take(fleet, d, other);
+    if (power->price_j > 0) {
+        struct aw_power_chance chance[AW_POWER_ITEMS_MAX + 1];
+        const uint32_t count = chances_take(fleet, device, waiting, chance);
+        return aw_power_least(power, fleet->world.kind, chance, count, other, others, device->x,
+                              load, fleet->debt);
+    }
+    struct aw_power_item item[AW_POWER_ITEMS_MAX + 1];
+    const struct aw_power_settings careful = aw_power_careful(power, fleet->caution);
+    const uint32_t count = items_take(fleet, device, waiting, item);
+    return aw_power_predict(&careful, item, count, other, others, fleet->x_min, device->x, load);
+}
+
 /* At every arrival and end. */
 static void decide(struct aw_fleet *fleet, struct device *device)
 {
     const struct aw_power_settings *power = &fleet->settings->power;
     const bool idle = device->running == NONE && device->queue.count == 0;
-    const uint32_t d = (uint32_t)(device - fleet->device);
-    struct aw_power_item item[AW_POWER_ITEMS_MAX + 1];
-    struct aw_power_other other[AW_FLEET_MODELS_MAX];
-    struct aw_power_settings careful;
-    uint32_t count = 0;
     if (device->parked)
         return;
     switch (power->rule) {
@@ -268,13 +317,7 @@ static void decide(struct aw_fleet *fleet, struct device *device)
             clock_want(fleet, device, fmax(power->floor_x, device->miad_x));
         break;
     case AW_POWER_PREDICTIVE:
-        careful = aw_power_careful(power, fleet->caution);
-        if (!items_take(fleet, device, item, &count))
-            clock_want(fleet, device, 1);
-        else
-            clock_want(fleet, device,
-                       aw_power_predict(&careful, item, count, other, others_take(fleet, d, other),
-                                        fleet->x_min, device->x, load_of(device, fleet->now, 0)));
+        clock_want(fleet, device, idle ? fleet->x_min : predict(fleet, device));
         break;
     default:
         break;
@@ -362,9 +405,19 @@ static void finish(struct aw_fleet *fleet, struct device *device)
     const bool late = latency > fleet->world.slo_s[model];
     result->missed += late;
     result->model_missed[model] += late;
-    fleet->caution =
-        aw_power_learn(&fleet->settings->power, fleet->caution,
-                       late && latency - device->slowed_s <= fleet->world.slo_s[model]);
+    const bool blamed = late && latency - device->slowed_s <= fleet->world.slo_s[model];
+    fleet->caution = aw_power_learn(&fleet->settings->power, fleet->caution, blamed);
+    fleet->debt = aw_power_bill(&fleet->settings->power, fleet->debt, blamed);
+    /* all devices would have shared the queue before it */
+    const uint32_t active = fleet->active < fleet->before ? fleet->active : fleet->before;
+    const double waited = latency - (double)fleet->load->work_s[request],
+                 shared = latency - waited * (1 - (double)active / fleet->world.devices);
+    fleet->spare =
+        aw_power_spare(fleet->spare, late && !blamed && shared <= fleet->world.slo_s[model]);
+    fleet->bias[model] +=
+        BIAS_GAIN *
+        (log((double)fleet->load->work_s[request] / (double)fleet->load->guess_s[request]) -
+         fleet->bias[model]);
     device->sum[model] += latency;
     device->count[model]++;
     double *worst = &device->worst[model][fleet->second % WORST_SLOTS];
@@ -423,7 +476,8 @@ static void park_tick(struct aw_fleet *fleet)
 {
     const uint32_t D = fleet->world.devices;
     const double rate = fleet->rate * exp(-(fleet->now - fleet->rate_at) / LOAD_TAU_S);
-    uint32_t wanted = (uint32_t)ceil(rate / fleet->settings->power.target), least = 1;
+    uint32_t least = 1, wanted = (uint32_t)ceil(fmin(rate * (1 + fleet->spare), D) /
+                                                fleet->settings->power.target);
     for (uint32_t m = 0; m < fleet->world.models; m++) {
         const uint32_t first = (uint32_t)__builtin_ctzll(fleet->world.replicas[m]) + 1;
         least = first > least ? first : least;
@@ -443,6 +497,7 @@ static void park_tick(struct aw_fleet *fleet)
             device->x = device->target_x = fleet->x_min;
         refresh(fleet, device);
     }
+    fleet->before = fleet->active;
     fleet->active = wanted;
 }
 
@@ -485,10 +540,12 @@ static void begin(struct aw_fleet *fleet, const struct aw_fleet_load *load,
     fleet->settings = settings;
     fleet->result = ret;
     aw_rng_init(&fleet->rng, settings->seed, 0xf1ee7);
-    fleet->now = fleet->rate = fleet->rate_at = fleet->caution = 0;
+    fleet->now = fleet->rate = fleet->rate_at = 0;
+    fleet->caution = fleet->debt = fleet->spare = 0;
+    memset(fleet->bias, 0, sizeof fleet->bias);
     fleet->second = 0;
     fleet->done = 0;
-    fleet->active = fleet->world.devices;
+    fleet->active = fleet->before = fleet->world.devices;
     fleet->x_min = aw_gpu_x_min(fleet->world.kind);
     memset(fleet->asked, 0, sizeof fleet->asked);
     memset(fleet->burst, 0, sizeof fleet->burst);

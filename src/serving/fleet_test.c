@@ -193,6 +193,59 @@ static void the_rules_do_what_their_pages_say(void **state)
     assert_true(aw_power_predict(&plain, one, 1, other, 1, 0.1, 1, 0) > 0.9);
 }
 
+/* The least of joules and of the price of late requests. */
+static void the_price_of_being_late_sets_the_clock(void **state)
+{
+    (void)state;
+    const struct aw_gpu_kind *kind = aw_gpu_kind_find("v100");
+    struct aw_power_settings settings = aw_power_defaults;
+    settings.headroom = settings.switch_s = 0;
+    struct aw_power_chance easy = aw_power_rest(1, 2, 0), hard = easy, lost = easy;
+    easy.left_s = 100;
+    hard.left_s = 4;
+    lost.left_s = -1;
+    const double cheap = aw_power_least(&settings, kind, &easy, 1, NULL, 0, 1, 0, 0),
+                 dear = aw_power_least(&settings, kind, &hard, 1, NULL, 0, 1, 0, 0);
+    assert_true(cheap < 0.75 && dear > cheap);
+    /* nothing can be done for what is lost, but those behind it count */
+    assert_close(aw_power_least(&settings, kind, &lost, 1, NULL, 0, 1, 0, 0), cheap, 1e-9);
+    const struct aw_power_chance both[] = {lost, hard};
+    assert_true(aw_power_least(&settings, kind, both, 2, NULL, 0, 1, 0, 0) >= dear);
+    /* a higher price is a higher clock, and a full debt the largest */
+    assert_true(aw_power_least(&settings, kind, &hard, 1, NULL, 0, 1, 0, 2) > dear);
+    assert_close(aw_power_least(&settings, kind, &easy, 1, NULL, 0, 1, 0, AW_POWER_DEBT_FULL), 1,
+                 1e-9);
+    assert_close(aw_power_least(&settings, kind, NULL, 0, NULL, 0, 1, 0.9, 9), aw_gpu_x_min(kind),
+                 1e-9);
+    /* models that are asked for often, with little slack, make it hurry */
+    const struct aw_power_other other[] = {{2, 0.5}};
+    assert_true(aw_power_least(&settings, kind, &easy, 1, other, 1, 1, 0, 0) > cheap);
+    /* what was served counts off, and who is far beyond what was foreseen is not done yet */
+    assert_true(aw_power_rest(1, 2, 0.5).mean_s < easy.mean_s);
+    assert_true(aw_power_rest(1, 2, 0.5).mean_s > 0.5 * easy.mean_s);
+    assert_true(aw_power_rest(1, 2, 50).mean_s > 1);
+}
+
+static void the_price_bounds_what_the_clock_is_to_blame_for(void **state)
+{
+    (void)state;
+    double debt = 0, spare = 0;
+    uint32_t blamed = 0;
+    const uint32_t n = 50000;
+    for (uint32_t i = 0; i < n; i++) { /* the worst world: late unless the clock is the largest */
+        const bool late = debt < AW_POWER_DEBT_FULL;
+        blamed += late;
+        debt = aw_power_bill(&aw_power_defaults, debt, late);
+    }
+    assert_true(blamed <= aw_power_defaults.blame * n + 9 / AW_POWER_BILL_GAIN + 1);
+    for (uint32_t i = 0; i < 100; i++)
+        spare = aw_power_spare(spare, true);
+    assert_true(spare > 1); /* twice the devices, and more */
+    for (uint32_t i = 0; i < 100000; i++)
+        spare = aw_power_spare(spare, false);
+    assert_close(spare, 0, 1e-9);
+}
+
 /* Of n requests no more than blame x n + 2/gain are made late by the guarded rule. */
 static void the_guard_bounds_what_it_is_to_blame_for(void **state)
 {
@@ -238,6 +291,8 @@ AW_TEST_GROUP("serving-fleet")
         cmocka_unit_test(books_balance_and_the_same_seed_gives_the_same_bytes),
         cmocka_unit_test(predictive_saves_and_keeps_attainment),
         cmocka_unit_test(the_rules_do_what_their_pages_say),
+        cmocka_unit_test(the_price_of_being_late_sets_the_clock),
+        cmocka_unit_test(the_price_bounds_what_the_clock_is_to_blame_for),
         cmocka_unit_test(the_guard_bounds_what_it_is_to_blame_for),
         cmocka_unit_test(a_million_requests_take_less_than_two_seconds),
     };

@@ -169,6 +169,40 @@ void aw_gpu_power_fit(const double *x, const double *p, uint32_t n, const struct
     *ret = (struct aw_gpu_power){.s = beta[0], .c = beta[1], .cap = 1};
 }
 
+void aw_gpu_power_near(const double *x, const double *p, uint32_t n, const struct aw_gpu_volt *volt,
+                       double ratio, double weight, struct aw_gpu_power *law)
+{
+    double ss = 0, sc = 0, cc = 0, s = 0, c = 0, mean = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const double u = aw_gpu_switching(volt, fmin(x[i], law->cap)),
+                     w = 1 / fmax(p[i] * p[i], 1e-300);
+        ss += w;
+        sc += w * u;
+        cc += w * u * u;
+        s += w * p[i];
+        c += w * u * p[i];
+        mean += p[i] / n;
+    }
+    weight /= fmax(mean * mean, 1e-300);
+    ss += weight;
+    sc -= weight * ratio;
+    cc += weight * ratio * ratio;
+    const double det = ss * cc - sc * sc;
+    law->s = s / ss;
+    law->c = 0;
+    if (!(det > 1e-12 * ss * cc))
+        return;
+    law->s = (s * cc - c * sc) / det;
+    law->c = (ss * c - sc * s) / det;
+    if (law->s < 0) {
+        law->s = 0;
+        law->c = c / cc;
+    } else if (law->c < 0) {
+        law->s = s / ss;
+        law->c = 0;
+    }
+}
+
 void aw_gpu_capped_fit(const double *x, const double *t, const double *p, uint32_t n,
                        const struct aw_gpu_volt *volt, struct aw_gpu_time *ret_time,
                        struct aw_gpu_power *ret_power)

@@ -54,6 +54,10 @@ double aw_gpu_roof_at(const struct aw_gpu_roof *roof, double bytes, double flops
 void aw_gpu_time_fit(const double *x, const double *t, uint32_t n, struct aw_gpu_time *ret);
 void aw_gpu_power_fit(const double *x, const double *p, uint32_t n, const struct aw_gpu_volt *volt,
                       struct aw_gpu_power *ret);
+/* The same, drawn towards s = ratio x c: `weight` is that of one more measurement. The cap that
+ * `law` has is kept. */
+void aw_gpu_power_near(const double *x, const double *p, uint32_t n, const struct aw_gpu_volt *volt,
+                       double ratio, double weight, struct aw_gpu_power *law);
 /* The same with a cap, searched for among the clocks; used where it is much better. */
 void aw_gpu_capped_fit(const double *x, const double *t, const double *p, uint32_t n,
                        const struct aw_gpu_volt *volt, struct aw_gpu_time *ret_time,

@@ -49,13 +49,14 @@ static enum aw_err prompt_take(const char *path, uint32_t number, const char *li
 }
 
 /* The answers to prompt `id`, where the table has it. */
-static bool tokens_take(const struct aw_serving_table *table, double id, float *into)
+static bool tokens_take(const struct aw_serving_table *table, uint32_t ids, double id, float *into)
 {
     for (uint32_t r = 0; r < table->rows; r++) {
-        if (aw_serving_table_real(table, r, 0) != id)
+        if (aw_serving_table_real(table, r, ids) != id)
             continue;
-        for (uint32_t m = 1; m < table->columns; m++)
-            into[m - 1] = (float)aw_serving_table_real(table, r, m);
+        for (uint32_t c = 0; c < table->columns; c++)
+            if (c != ids)
+                *into++ = (float)aw_serving_table_real(table, r, c);
         return true;
     }
     return false;
@@ -68,6 +69,7 @@ enum aw_err aw_length_data_read(const char *prompts, const char *lengths,
     struct aw_serving_table table = {0};
     char *bytes = NULL;
     size_t len = 0;
+    uint32_t ids = 0;
     memset(ret, 0, sizeof *ret);
     enum aw_err err = aw_serving_table_read(lengths, &table, diag);
     err = err ? err : aw_packed_read(prompts, AW_SERVING_TABLE_BYTES_MAX, NULL, &bytes, &len, diag);
@@ -78,6 +80,8 @@ enum aw_err aw_length_data_read(const char *prompts, const char *lengths,
         err = aw_fail_at(diag, AW_ERR_LIMIT, prompts, 0, 0, NULL,
                          "expected at most %u prompts and a column for each model", PROMPTS_MAX);
     if (!err) {
+        ids = aw_serving_table_column(&table, "id");
+        ids = ids == AW_SERVING_TABLE_NONE ? 0 : ids;
         data.models = table.columns - 1;
         data.prompt = aw_alloc_new(NULL, lines, sizeof *data.prompt);
         data.tokens = aw_alloc_new(NULL, (size_t)lines * data.models, sizeof *data.tokens);
@@ -86,7 +90,7 @@ enum aw_err aw_length_data_read(const char *prompts, const char *lengths,
             err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u prompts", lines);
     }
     for (uint32_t m = 0; !err && m < data.models; m++)
-        snprintf(data.name[m], sizeof data.name[m], "%s", table.cell[m + 1]);
+        snprintf(data.name[m], sizeof data.name[m], "%s", table.cell[m + (m >= ids)]);
     uint32_t number = 0;
     for (char *at = bytes; !err && at && *at;) {
         char *end = strchr(at, '\n');
@@ -95,7 +99,8 @@ enum aw_err aw_length_data_read(const char *prompts, const char *lengths,
         number++;
         if (size) {
             err = prompt_take(prompts, number, at, size, &data.prompt[data.prompts], &id, diag);
-            if (!err && tokens_take(&table, id, data.tokens + (size_t)data.prompts * data.models))
+            if (!err &&
+                tokens_take(&table, ids, id, data.tokens + (size_t)data.prompts * data.models))
                 data.prompts++;
         }
         at = end ? end + 1 : NULL;

@@ -4,9 +4,17 @@
 #include <math.h>
 #include <string.h>
 
-#define SLACK_UP    0.05 /* Alg. 6.3: below it the clock goes up, and down only above it */
-#define RISK_STEP   0.05
-#define CAUTION_MAX 2.0 /* what is beyond 1 is not used, but remembered */
+#define SLACK_UP     0.05 /* Alg. 6.3: below it the clock goes up, and down only above it */
+#define RISK_STEP    0.05
+#define CAUTION_MAX  2.0 /* what is beyond 1 is not used, but remembered */
+#define P90          1.2816
+#define SPREAD_LEAST 0.02 /* of the logarithm of a request's work */
+#define CLOCKS       10u  /* that are compared */
+#define DEBT_LEAST   (-3.9)
+#define DEBT_MOST    9.2 /* what is beyond DEBT_FULL is not used, but remembered */
+#define SPARE_GAIN   0.05
+#define SPARE_BLAME  0.003 /* of requests may be late for the sake of parking */
+#define SPARE_MOST   16.0
 
 static const char *const names[AW_POWER_RULES] = {"fixed",        "static", "race",
                                                   "miad-printed", "miad",   "predictive"};
@@ -23,6 +31,7 @@ const struct aw_power_settings aw_power_defaults = {
     .headroom = 1.1,
     .tick_s = 1,
     .switch_s = 0.02,
+    .price_j = 1000,
     .target = 0.35,
 };
 
@@ -81,6 +90,66 @@ double aw_power_predict(const struct aw_power_settings *settings, const struct a
         if (late_behind(other, others, fixed + scaled / need) - best <= settings->risk * count)
             break;
     return need;
+}
+
+struct aw_power_chance aw_power_rest(double median_s, double high_s, double served_s)
+{
+    const double s = fmax(log(high_s / median_s) / P90, SPREAD_LEAST),
+                 mean = median_s * exp(s * s / 2), sd = mean * sqrt(expm1(s * s));
+    if (served_s <= 0)
+        return (struct aw_power_chance){.mean_s = mean, .sd_s = sd};
+    /* what is left of a log-normal that is known to exceed served_s; far out, a share of it */
+    const double z = log(served_s / median_s) / s, beyond = 0.5 * erfc(z / M_SQRT2),
+                 rest = beyond > 1e-4 ? mean * 0.5 * erfc((z - s) / M_SQRT2) / beyond - served_s
+                                      : 0.3 * served_s,
+                 left = fmax(rest, 0.05 * served_s);
+    return (struct aw_power_chance){
+        .mean_s = left, .sd_s = left * fmin(1, sd / mean + (served_s > median_s ? 0.3 : 0))};
+}
+
+double aw_power_least(const struct aw_power_settings *settings, const struct aw_gpu_kind *kind,
+                      const struct aw_power_chance *chance, uint32_t count,
+                      const struct aw_power_other *other, uint32_t others, double x_now,
+                      double load, double debt)
+{
+    const double x_min = aw_gpu_x_min(kind), idle_w = aw_gpu_idle_w(kind, x_min),
+                 price = settings->price_j * exp(debt), switched = settings->switch_s * (1 - x_now),
+                 low = fmax(x_min, fmin(settings->headroom * load, 1));
+    double best = INFINITY, chosen = 1;
+    if (count == 0)
+        return x_min;
+    for (uint32_t k = 0; k <= CLOCKS && debt < AW_POWER_DEBT_FULL; k++) {
+        const double x = low + (1 - low) * k / CLOCKS;
+        double end_s = 0, variance = 0, joules = 0, late = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            const double m = chance[i].memory, slow = m + (1 - m) / x,
+                         left = chance[i].left_s - switched;
+            end_s += slow * chance[i].mean_s;
+            variance += slow * slow * chance[i].sd_s * chance[i].sd_s;
+            joules += slow * chance[i].mean_s * (aw_gpu_busy_w(kind, m, x) - idle_w);
+            const double s2 = log1p(variance / (end_s * end_s)), mu = log(end_s) - s2 / 2;
+            late += left <= 0 ? 1 : 0.5 * erfc((log(left) - mu) / sqrt(2 * s2));
+        }
+        const double cost = joules + price * (late + late_behind(other, others, end_s));
+        if (cost < best) {
+            best = cost;
+            chosen = x;
+        }
+    }
+    return chosen;
+}
+
+double aw_power_bill(const struct aw_power_settings *settings, double debt, bool blamed)
+{
+    if (settings->blame <= 0)
+        return 0;
+    return fmin(fmax(debt + AW_POWER_BILL_GAIN * ((blamed ? 1 : 0) - settings->blame), DEBT_LEAST),
+                DEBT_MOST);
+}
+
+double aw_power_spare(double spare, bool blamed)
+{
+    return fmin(fmax(spare + SPARE_GAIN * ((blamed ? 1 : 0) - SPARE_BLAME), 0), SPARE_MOST);
 }
 
 double aw_power_learn(const struct aw_power_settings *settings, double caution, bool blamed)

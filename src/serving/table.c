@@ -51,6 +51,8 @@ enum aw_err aw_serving_table_read(const char *path, struct aw_serving_table *ret
     if (err)
         return err;
     uint32_t lines = 1;
+    if (len >= 3 && !memcmp(table.bytes, "\xef\xbb\xbf", 3)) /* a byte order mark */
+        memmove(table.bytes, table.bytes + 3, len - 2);
     for (size_t i = 0; i < len; i++)
         lines += table.bytes[i] == '\n';
     table.columns = columns_count(table.bytes);

@@ -102,10 +102,14 @@ static void row_make(struct aw_validate *validate, uint32_t kind, uint32_t file)
 static enum aw_err classes_try(struct aw_validate *validate, const struct aw_serving_table *table,
                                bool *ret_mine, struct aw_diag *diag)
 {
-    static const char *const names[] = {"output_tokens", "predicted_class5", NULL};
-    static const double cut[] = {42, 141, 294, 503};
+    static const char *const five[] = {"output_tokens", "predicted_class5", NULL},
+                             *const three[] = {"output_tokens", "predicted_class3", NULL};
+    static const double cuts[2][4] = {{42, 141, 294, 503}, {141, 503, INFINITY, INFINITY}};
     struct aw__validate_bag *bag = validate->bag;
     double median[5];
+    const bool fine = aw_serving_table_has(table, five);
+    const char *const *names = fine ? five : three;
+    const double *cut = cuts[fine ? 0 : 1];
     if (!(*ret_mine = aw_serving_table_has(table, names)))
         return AW_OK;
     const uint32_t truth = aw_serving_table_column(table, names[0]),
@@ -155,7 +159,7 @@ static enum aw_err lengths_try(struct aw_validate *validate, const char *path,
 {
     struct aw__validate_bag *bag = validate->bag;
     const char *prompts = NULL;
-    *ret_mine = !strcmp(table->cell[0], "id") && table->columns > 1;
+    *ret_mine = aw_serving_table_column(table, "id") != AW_SERVING_TABLE_NONE && table->columns > 1;
     if (!*ret_mine)
         return AW_OK;
     struct aw_length_data data = {0};
@@ -217,36 +221,65 @@ static enum aw_err files_find(struct aw__validate_bag *bag, const char *folder, 
     return err;
 }
 
-static enum aw_err file_try(struct aw_validate *validate, const char *path, struct aw_diag *diag)
+static enum aw_err table_try(struct aw_validate *validate, const char *path, const char *name,
+                             bool *ret_mine, struct aw_diag *diag)
 {
     struct aw__validate_bag *bag = validate->bag;
     struct aw_serving_table table = {0};
+    if (bag->files == FILES_MAX)
+        return aw_fail(diag, AW_ERR_LIMIT, "more than %u files", FILES_MAX);
+    enum aw_err err = aw_serving_table_read(path, &table, diag);
+    if (err)
+        return err;
+    snprintf(bag->file[bag->files], sizeof bag->file[0], "%s", name);
+    bag->tau[bag->files] = bag->accuracy[bag->files] = NAN;
+    bag->files++;
+    err = aw__validate_clocks(validate, path, &table, ret_mine, diag);
+    if (!err && !*ret_mine)
+        err = aw__validate_operators(validate, path, &table, ret_mine, diag);
+    if (!err && !*ret_mine)
+        err = aw__validate_phases(validate, path, &table, ret_mine, diag);
+    if (!err && !*ret_mine)
+        err = classes_try(validate, &table, ret_mine, diag);
+    if (!err && !*ret_mine)
+        err = lengths_try(validate, path, &table, ret_mine, diag);
+    aw_serving_table_deinit(&table);
+    return err;
+}
+
+/* Out of memory ends the run; whatever else is wrong with one file is that file's. */
+static enum aw_err file_try(struct aw_validate *validate, const char *path,
+                            struct aw_diag *ret_first, enum aw_err *ret_err)
+{
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    struct aw_diag diag = {0};
     bool mine = false;
-    enum aw_err err = AW_OK;
     if (strstr(name, ".jsonl"))
         return AW_OK; /* belongs to a table of lengths */
-    if (strstr(name, ".csv")) {
-        err = aw_serving_table_read(path, &table, diag);
-        if (err)
-            return err;
-        snprintf(bag->file[bag->files], sizeof bag->file[0], "%s", name);
-        bag->tau[bag->files] = bag->accuracy[bag->files] = NAN;
-        bag->files++;
-        err = aw__validate_clocks(validate, path, &table, &mine, diag);
-        if (!err && !mine)
-            err = aw__validate_operators(validate, path, &table, &mine, diag);
-        if (!err && !mine)
-            err = aw__validate_phases(validate, path, &table, &mine, diag);
-        if (!err && !mine)
-            err = classes_try(validate, &table, &mine, diag);
-        if (!err && !mine)
-            err = lengths_try(validate, path, &table, &mine, diag);
-        aw_serving_table_deinit(&table);
+    const uint32_t entries = validate->bag->entries;
+    const enum aw_err err =
+        strstr(name, ".csv") ? table_try(validate, path, name, &mine, &diag) : AW_OK;
+    if (err == AW_ERR_NOMEM)
+        *ret_first = diag;
+    if (err == AW_ERR_NOMEM || (!err && mine && validate->bag->entries > entries))
+        return err;
+    if (!err && mine)
+        aw_fail_at(&diag, AW_ERR_NODATA, path, 0, 0, NULL,
+                   "too few cases to hold any out, or figures that are no numbers");
+    if ((err || mine) && !*ret_err) {
+        *ret_err = err ? err : AW_ERR_NODATA;
+        *ret_first = diag;
     }
-    if (!err && !mine && validate->skipped < 32)
-        snprintf(validate->skip[validate->skipped++], sizeof validate->skip[0], "%s", name);
-    return err;
+    if (validate->skipped == AW_VALIDATE_SKIPS_MAX)
+        return AW_OK;
+    const uint32_t at = validate->skipped++;
+    snprintf(validate->skip[at], sizeof validate->skip[0], "%s", name);
+    snprintf(validate->why[at], sizeof validate->why[0], "%.160s",
+             err || mine ? diag.text : "no known format");
+    if (diag.line)
+        snprintf(validate->why[at], sizeof validate->why[0], "line %u: %.160s", diag.line,
+                 diag.text);
+    return AW_OK;
 }
 
 enum aw_err aw_validate_run(const char *folder, struct aw_validate *ret, struct aw_diag *diag)
@@ -264,13 +297,19 @@ enum aw_err aw_validate_run(const char *folder, struct aw_validate *ret, struct 
     err = err ? err : files_find(bag, folder, 0, diag);
     if (!err)
         qsort(bag->path, bag->paths, sizeof *bag->path, by_path);
+    struct aw_diag first = {0};
+    enum aw_err bad = AW_OK; /* of the first file that cannot be read */
     for (uint32_t i = 0; !err && i < bag->paths; i++)
-        err = file_try(ret, bag->path[i], diag);
+        err = file_try(ret, bag->path[i], &first, &bad);
     for (uint32_t k = 0; !err && k < KINDS; k++)
         row_make(ret, k, UINT32_MAX);
     for (uint32_t f = 0; !err && f < bag->files; f++)
         for (uint32_t k = 0; k < KINDS; k++)
             row_make(ret, k, f);
+    if ((err == AW_ERR_NOMEM || (!err && ret->rows == 0 && bad)) && diag && first.text[0])
+        *diag = first;
+    if (!err && ret->rows == 0 && bad)
+        err = bad;
     if (!err && ret->rows == 0)
         err = aw_fail_at(diag, AW_ERR_NODATA, folder, 0, 0, NULL,
                          "no file of a known format: clock sweeps, operators, phases or lengths");

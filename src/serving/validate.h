@@ -5,12 +5,14 @@
  * held out, and how:
  *
  *   time, power         clock sweeps: of 12 clocks or fewer each in turn is predicted from the
- *                       others; of more, a quarter of the clocks predicts the rest
+ *                       others of the same program, and from what programs of other names that slow
+ *                       alike leave over there; of more, a quarter of the clocks predicts the rest
  *   limit_time,_power   sweeps of power limits: each limit from the others of the same job
  *   gemm                each shape (operator and tensor parallelism) from the other shapes
  *   elementwise         half of the token counts from the other half, for each operator
  *   attention, network  half of the cases from the other half
- *   decode, prefill     each configuration (prompt, batch, answer) from the others
+ *   decode, prefill     each configuration (prompt, batch, answer; prompt, batch) from the others
+ *                       of the same machine, and from what other machines leave over there
  *   length              prompts from other prompts (length_study.h)
  *   length_class        real predictions of classes: the medians of classes from the other half
  *
@@ -21,7 +23,8 @@
 
 #include <aware/err.h>
 
-#define AW_VALIDATE_ROWS_MAX 256u
+#define AW_VALIDATE_ROWS_MAX  256u
+#define AW_VALIDATE_SKIPS_MAX 32u
 
 struct aw_validate_row {
     char what[32];
@@ -34,12 +37,13 @@ struct aw_validate_row {
 struct aw_validate {
     uint32_t rows; /* those of all files first */
     struct aw_validate_row row[AW_VALIDATE_ROWS_MAX];
-    uint32_t skipped; /* files of no known format */
-    char skip[32][128];
+    uint32_t skipped; /* files of no known format, or that cannot be read */
+    char skip[AW_VALIDATE_SKIPS_MAX][128], why[AW_VALIDATE_SKIPS_MAX][192];
     struct aw__validate_bag *bag; /* while it runs */
 };
-/* AW_ERR_NOTFOUND: no such folder; AW_ERR_NODATA: no file of a known format in it. Other files are
- * listed as skipped. A file of a known format that cannot be read fails. */
+/* AW_ERR_NOTFOUND: no such folder; AW_ERR_NODATA: no file of a known format in it. A file that is
+ * of no known format, or that cannot be read, is skipped, and `why` has the reason; where nothing
+ * is left, the first file that could not be read is the error. */
 AW_NODISCARD enum aw_err aw_validate_run(const char *folder, struct aw_validate *ret,
                                          struct aw_diag *diag);
 

@@ -25,6 +25,7 @@ enum system {
     MIAD,
     PREDICTIVE,
     UNTAUGHT, /* predictive without its guard */
+    BOUND,    /* by p90s, as controllers do that know no more */
     PARKED,
     RELEASED,
     SYSTEMS
@@ -36,6 +37,7 @@ static const char *const names[SYSTEMS] = {"fixed clocks, SSJF",
                                            "MIAD corrected",
                                            "predictive",
                                            "predictive, no guard",
+                                           "predictive by p90s",
                                            "predictive + replicas, parked",
                                            "predictive + replicas, released"};
 
@@ -51,8 +53,8 @@ static void settings_of(enum system system, const struct aw_fleet_settings *base
         [FIXED] = AW_POWER_FIXED,         [RACE] = AW_POWER_RACE,
         [STATIC] = AW_POWER_STATIC,       [PRINTED] = AW_POWER_MIAD_PRINTED,
         [MIAD] = AW_POWER_MIAD,           [PREDICTIVE] = AW_POWER_PREDICTIVE,
-        [UNTAUGHT] = AW_POWER_PREDICTIVE, [PARKED] = AW_POWER_PREDICTIVE,
-        [RELEASED] = AW_POWER_PREDICTIVE,
+        [UNTAUGHT] = AW_POWER_PREDICTIVE, [BOUND] = AW_POWER_PREDICTIVE,
+        [PARKED] = AW_POWER_PREDICTIVE,   [RELEASED] = AW_POWER_PREDICTIVE,
     };
     *ret = *base;
     ret->power.rule = rules[system];
@@ -60,6 +62,8 @@ static void settings_of(enum system system, const struct aw_fleet_settings *base
         ret->power.floor_x = 1087.0 / 1380; /* the research's floor */
     if (system == UNTAUGHT)
         ret->power.blame = 0;
+    if (system == BOUND)
+        ret->power.price_j = 0;
     ret->power.replicas = system >= PARKED;
     ret->released = system == RELEASED;
 }
