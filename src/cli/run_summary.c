@@ -112,6 +112,31 @@ static void say_part(struct aw_text *text, const struct aw_daemon_config *ask,
     aw_text_add(text, ".");
 }
 
+/* How often in a day of a workload. */
+static double per_day(const struct aw_daemon_config *ask, uint64_t events,
+                      const struct aw_totals *totals)
+{
+    return share(86400 * (double)events, (double)totals->steps * ask->step_s);
+}
+
+/* "It changed the number of replicas 26 times a day per workload (hpa+vpa-mem 31), and removed none
+ * within five minutes of adding it." */
+static void say_changes(struct aw_text *text, const struct aw_daemon_config *ask,
+                        const struct part *part)
+{
+    const struct aw_totals *own = &part->totals[AW_JOB_AWARE], *twin = &part->totals[AW_JOB_TWIN];
+    const uint64_t back = own->reversals_down;
+    aw_text_add(text, "It changed the number of replicas %.0f times a day per workload",
+                per_day(ask, own->replica_changes, own));
+    if (ask->twin)
+        aw_text_add(text, " (%s %.0f)", ask->fallback, per_day(ask, twin->replica_changes, twin));
+    if (back == 0)
+        aw_text_add(text, ", and removed none within five minutes of adding it.");
+    else
+        aw_text_add(text, "; %" PRIu64 " time%s it removed one within five minutes of adding it.",
+                    back, back == 1 ? "" : "s");
+}
+
 static void say_rails(struct aw_text *text, const struct aw_history_counts *all)
 {
     bool told[AW_CLIP_COUNT] = {false};
@@ -164,6 +189,20 @@ static void say_watchdog(struct aw_text *text, const struct aw_history_counts *a
 
 /* --- the table -------------------------------------------------------------------------------- */
 
+/* Changes of replicas a day of a workload; how many were removed too soon after they came. */
+static void changes_cells(struct aw_table *table, const struct aw_daemon_config *ask,
+                          const struct aw_totals *own, const struct aw_totals *twin)
+{
+    const double a_day = per_day(ask, own->replica_changes, own);
+    if (ask->twin) {
+        aw_table_add(table, "%.0f / %.0f", a_day, per_day(ask, twin->replica_changes, twin));
+        aw_table_add(table, "%" PRIu64 " / %" PRIu64, own->reversals_down, twin->reversals_down);
+    } else {
+        aw_table_add(table, "%.0f", a_day);
+        aw_table_add(table, "%" PRIu64, own->reversals_down);
+    }
+}
+
 static void cells_of(struct aw_table *table, const struct aw_daemon_config *ask,
                      const struct part parts[PARTS], uint32_t episode_steps)
 {
@@ -174,6 +213,7 @@ static void cells_of(struct aw_table *table, const struct aw_daemon_config *ask,
     if (!ask->twin) {
         aw_table_add(table, "$%.3f", own->cost);
         aw_table_add(table, "%.2f %%", 100 * missed_share(own));
+        changes_cells(table, ask, own, twin);
         aw_table_add(table, "%.1f", aw__run_reward(own, episode_steps));
         aw_table_add(table, "%.0f %%", 100 * own->cpu_utilisation / steps);
         aw_table_add(table, "%.0f %%", 100 * own->memory_utilisation / steps);
@@ -191,6 +231,7 @@ static void cells_of(struct aw_table *table, const struct aw_daemon_config *ask,
         aw_table_add(table, "%.2f / %.2f %%",
                      100 * missed_share(&parts[AFTER].totals[AW_JOB_AWARE]),
                      100 * missed_share(&parts[AFTER].totals[AW_JOB_TWIN]));
+    changes_cells(table, ask, own, twin);
     aw_table_add(table, "%.1f / %.1f", aw__run_reward(own, episode_steps),
                  aw__run_reward(twin, episode_steps));
     aw_table_add(table, "%.0f / %.0f %%", 100 * own->cpu_utilisation / steps,
@@ -202,12 +243,13 @@ static void cells_of(struct aw_table *table, const struct aw_daemon_config *ask,
 static enum aw_err table_print(const struct aw_call *run, const struct aw__runend *end,
                                const struct part all[PARTS], struct aw_diag *diag)
 {
-    static const char *const heads[] = {"WORKLOAD",     "STAGE",        ">SERVING AT",  ">COST",
-                                        ">ONCE SERVED", ">SLO MISSED",  ">ONCE SERVED", ">REWARD",
-                                        ">CPU USED",    ">MEMORY USED", ">TRIPS",       NULL};
-    static const char *const alone[] = {"WORKLOAD",    "STAGE",   ">SERVING AT", ">COST",
-                                        ">SLO MISSED", ">REWARD", ">CPU USED",   ">MEMORY USED",
-                                        ">TRIPS",      NULL};
+    static const char *const heads[] = {
+        "WORKLOAD",    "STAGE",        ">SERVING AT",  ">COST",       ">ONCE SERVED",
+        ">SLO MISSED", ">ONCE SERVED", ">CHANGES/DAY", ">TAKEN BACK", ">REWARD",
+        ">CPU USED",   ">MEMORY USED", ">TRIPS",       NULL};
+    static const char *const alone[] = {"WORKLOAD",    "STAGE",        ">SERVING AT", ">COST",
+                                        ">SLO MISSED", ">CHANGES/DAY", ">TAKEN BACK", ">REWARD",
+                                        ">CPU USED",   ">MEMORY USED", ">TRIPS",      NULL};
     const struct aw_daemon_config *ask = end->ask;
     struct aw_table table;
     char clock[AW_RUN_CLOCK_MAX];
@@ -322,9 +364,12 @@ static bool sentence(const struct aw__runend *end, uint32_t nth, char *buf, size
             say_part(&text, ask, &all[AFTER], "From then on,");
         return true;
     case 3:
-        say_watchdog(&text, &counts);
+        say_changes(&text, ask, &all[WHOLE]);
         return true;
     case 4:
+        say_watchdog(&text, &counts);
+        return true;
+    case 5:
         say_rails(&text, &counts);
         return true;
     default:
@@ -400,6 +445,12 @@ static json_t *totals_json(const struct aw_totals *totals)
     json_object_set_new(object, "core_hours", aw_json_real(totals->core_s / 3600));
     json_object_set_new(object, "gib_hours", aw_json_real(totals->gib_s / 3600));
     json_object_set_new(object, "replica_hours", aw_json_real(totals->replica_s / 3600));
+    json_object_set_new(object, "replica_changes",
+                        json_integer((json_int_t)totals->replica_changes));
+    json_object_set_new(object, "replicas_removed_within_5m",
+                        json_integer((json_int_t)totals->reversals_down));
+    json_object_set_new(object, "replicas_added_within_5m",
+                        json_integer((json_int_t)totals->reversals_up));
     json_object_set_new(object, "oom_kills", json_integer((json_int_t)totals->oom_kills));
     json_object_set_new(object, "restarts", json_integer((json_int_t)totals->restarts));
     return object;

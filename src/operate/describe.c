@@ -75,6 +75,15 @@ static void standing_print(const json_t *w, bool color)
              aw_show_money(aw_at_real(w, "fallback_cost_per_hour"), b, sizeof b),
              aw_show_change(1 - aw_at_real(w, "saved"), 1, c, sizeof c));
     line("Cost", text);
+    const double changes = aw_at_real(w, "replica_changes_per_day");
+    const double back = aw_at_real(w, "replicas_removed_within_5m");
+    if (!isnan(changes)) {
+        snprintf(text, sizeof text,
+                 "replicas %.0f times a day; %.0f time%s one was removed within 5 minutes of being "
+                 "added",
+                 changes, back, back == 1 ? "" : "s");
+        line("Changes", text);
+    }
 }
 
 /* A whole number of 64 bits is a text in JSON. */

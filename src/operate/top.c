@@ -43,10 +43,14 @@ static unsigned head_print(const json_t *status, const char *sort, bool running,
              (long long)aw_at_integer(status, "workloads.frozen"),
              (long long)aw_at_integer(status, "workloads.missing_slo"));
     head_line(end, color, AW_TONE_PLAIN, width, line);
-    snprintf(line, sizeof line, "%s/h, fallback %s/h (%s)  by %s%s",
+    const double a_day = aw_at_real(status, "replica_changes_per_day");
+    char changes[64] = "";
+    if (!isnan(a_day))
+        snprintf(changes, sizeof changes, "  %.0f replica changes a day each", a_day);
+    snprintf(line, sizeof line, "%s/h, fallback %s/h (%s)%s  by %s%s",
              aw_show_money(spent, cost, sizeof cost), aw_show_money(fallback, other, sizeof other),
-             aw_show_change(1 - aw_at_real(status, "saved"), 1, change, sizeof change), sort,
-             *end == '\n' ? "" : "   c cost  s SLO  n name  q quit");
+             aw_show_change(1 - aw_at_real(status, "saved"), 1, change, sizeof change), changes,
+             sort, *end == '\n' ? "" : "   c cost  s SLO  n name  q quit");
     head_line(end, color, AW_TONE_FAINT, width, line);
     for (size_t i = 0; i < json_array_size(holds) && i < 2; i++, lines++)
         head_line(end, color, AW_TONE_ODD, width, json_string_value(json_array_get(holds, i)));

@@ -31,8 +31,8 @@ function tiles(status, table, fleet) {
   const span = format.duration(Math.min(LATELY, fleet.at.length) * status.step_s);
   const budget = table.slo_budget.find((value) => value !== null) ?? null;
   const saving = status.saved;
-  const seconds = sum(last(fleet.workloads)) * status.step_s;
-  const perDay = seconds ? (86400 * sum(last(fleet.changes))) / seconds : null;
+  const perDay = status.replica_changes_per_day ?? null;
+  const back = status.replicas_removed_within_5m || 0;
   const pending = fleet.pending.at(-1) ?? 0;
   const learns = sum(table.learns_now);
   return [
@@ -62,8 +62,10 @@ function tiles(status, table, fleet) {
       `${format.percent(fleet.memory_used.at(-1) ?? null, 0)} used`,
     'What all replicas cost an hour now, by the prices of the profiles.'),
     tile('Changes', perDay === null ? '\u2013' : `${format.number(perDay)} a day`,
-      `of replicas or sizes, per workload, over the last ${span}`,
-      'How often a plan is changed. Each change costs something: a restart, or a pod to start or drain.'),
+      `of the number of replicas, per workload; ${back ? `${format.integer(back)} removed within 5 minutes of being added`
+        : 'none removed within 5 minutes of being added'}`,
+      'How often the number of replicas is changed. Each change costs something: a pod to start or to drain.',
+      back ? 'warn' : ''),
   ];
 }
 
