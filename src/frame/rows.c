@@ -50,7 +50,7 @@ static const char *brief(const char *why)
     const char *colon = strstr(why, ": ");
     why = colon ? colon + 2 : why;
     if (strncmp(why, still, sizeof still - 1) == 0)
-        return "nothing calls for a change";
+        return "nothing to do";
     return strncmp(why, unchanged, sizeof unchanged - 1) == 0 ? why + sizeof unchanged - 1 : why;
 }
 
