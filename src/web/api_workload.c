@@ -313,7 +313,9 @@ static json_t *conditions_json(const struct aw_desk_view *view, const struct aw_
     add_condition(conditions, "AgentTrusted", trusted,
                   trusted ? aw_stage_name(aw_pilot_stage(view->pilot))
                           : aw_watchdog_cause_name(d->watchdog.cause),
-                  trusted ? aw_lifecycle_reason_format(&d->stay, text, sizeof text)
+                  trusted ? aw_lifecycle_reason_words(
+                                &d->stay, view->config->lifecycle.offline_least,
+                                aw_fallback_names[view->config->fallback.kind], text, sizeof text)
                           : aw_watchdog_reason_format(&d->watchdog, trip, sizeof trip),
                   &ok);
     return finish(conditions, ok);

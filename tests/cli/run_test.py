@@ -70,7 +70,7 @@ def rows_tell_of_every_episode_and_every_change():
                               re.M)) == 24, "a row for each of two workloads' 12 episodes")
         expect("~ disturbed: neighbour-cpu" in text and "~ disturbance ends" in text, text)
         expect(re.search(r"^In all, AWARE spent ", text, re.M), "the summary says it in words")
-        expect("Rails changed" in text and "watchdog" in text, "rails and watchdog are told")
+        expect("Guard rails limited" in text and "watchdog" in text, "rails and watchdog are told")
         expect(not re.search(r"\x1b|\r", text), "no control characters without a terminal")
         expect(Path(folder, "aware-state", "run.state").exists(), "the run is kept")
 

@@ -47,8 +47,8 @@ function tiles(status, table, fleet) {
         : 'no workload misses it now'}${budget !== null ? `; the budget is ${format.percent(1 - budget, 0)}` : ''}`,
       'The share of steps in which a workload met its service-level objective; green while within the budget.',
       share === null ? '' : share > (budget ?? 0.01) ? 'bad' : 'good'),
-    tile(beside ? 'Saved against the fallback' : 'Saves against the fallback', saving === null ? '\u2013'
-      : format.percent(saving, 1),
+    tile(saving < -0.0005 ? 'Spends more than the fallback' : beside ? 'Saved against the fallback'
+      : 'Saves against the fallback', saving === null ? '\u2013' : format.percent(Math.abs(saving), 1),
     beside ? `${format.money(beside.cost)} spent, the twin under the fallback alone ` +
       `${format.money(beside.twin_cost)}; SLO missed ${format.percent(beside.missed_steps / beside.steps, 2)} ` +
       `and ${format.percent(beside.twin_missed_steps / beside.steps, 2)}`
