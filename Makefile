@@ -16,7 +16,7 @@ ARGS    ?=
 AWARE := build/aware
 
 .DEFAULT_GOAL := all
-.PHONY: learn all run check test test-all test-rest e2e e2e-compare e2e-scale asan tsan tidy format fuzz bench results-stale docs install deb clean help
+.PHONY: learn all run check test test-all test-rest e2e e2e-compare e2e-scale asan tsan tidy format fuzz bench results-stale docs install deb image clean help
 
 all: ## build the program, build/aware, and what measures it, build/aware-bench
 	@tools/deps build
@@ -110,6 +110,10 @@ install: all ## install the program, the library and its headers; prefix=/usr/lo
 deb: ## Debian packages of what is committed, in build-deb/, checked by lintian
 	@tools/deps build deb
 	@tools/deb
+
+image: all ## an OCI image without docker, build/aware.oci: the program, its libraries, no shell
+	@tools/deps image
+	@tools/image $(AWARE) build/aware.oci
 
 clean: ## delete every build folder; runs/ is yours and stays
 	rm -rf build build-asan build-tsan build-fuzz build-tidy build-deb

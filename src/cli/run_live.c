@@ -67,7 +67,7 @@ static const struct {
     [LATENCY] = {"LATENCY / SLO", "LATENCY / SLO", 5},
     [COST] = {"COST last all", "COST", 3},
     [REWARD] = {"REWARD", "REWARD", 10},
-    [MISSED] = {"MISSED / FB", "MISSED", 4},
+    [MISSED] = {"MISSED / TWIN", "MISSED", 4},
 };
 
 struct cell {
@@ -470,11 +470,10 @@ static void head_draw(struct aw__runlive *live, uint64_t steps, int64_t told_us,
     struct line line;
     line_begin(&line, live);
     line_put(&line, BOLD, "aware run");
-    line_fmt(&line, QUIET, "  %s%" PRIu32 " workload%s on %s%s%s%s", ask->demo ? "demo: " : "",
-             ask->count, ask->count == 1 ? "" : "s",
-             ask->local ? "this machine" : "the simulated cluster",
-             ask->twin ? ", beside a twin that " : "", ask->twin ? ask->fallback : "",
-             ask->twin ? " runs alone" : "");
+    line_fmt(&line, QUIET, "  %" PRIu32 " %sworkload%s%s%s%s%s", ask->count,
+             ask->local ? "" : "simulated ", ask->count == 1 ? "" : "s",
+             ask->local ? " on this machine" : "", ask->twin ? ", beside " : "",
+             ask->twin ? ask->fallback : "", ask->twin ? " alone on the same load" : "");
     line_end(&line);
 
     const int64_t step_us = llround(ask->step_s * 1e6);
@@ -492,11 +491,13 @@ static void head_draw(struct aw__runlive *live, uint64_t steps, int64_t told_us,
         line_put(&line, COOL, bar);
     line_fmt(&line, PLAIN, "%s%3.0f%%", line.width ? " " : "", 100 * share);
     line_fmt(&line, BOLD, "  %s", at);
-    line_fmt(&line, PLAIN, " of %s  %s times real time  %s spent, %s left", end, rate, spent, left);
-    if (stopping)
-        line_put(&line, FAIR, "  stopping");
-    else if (now - told_us > LEARNING_US && isinf(ask->speed))
+    line_fmt(&line, PLAIN, " of %s", end);
+    if (stopping) /* the first to be seen, however narrow */
+        line_put(&line, FAIR, "  stopping after this step");
+    line_fmt(&line, PLAIN, "  %s spent, %s left", spent, left);
+    if (!stopping && now - told_us > LEARNING_US && isinf(ask->speed))
         line_put(&line, COOL, "  learning");
+    line_fmt(&line, PLAIN, "  %s times real time", rate);
     line_end(&line);
 }
 

@@ -115,10 +115,10 @@ static void put_totals(FILE *out, const char *key, const struct aw_totals totals
         const struct aw_totals *t = &totals[w], zero = {0}, *l = less ? &less[w] : &zero;
         fprintf(out,
                 "%s{\"steps\":%" PRIu64 ",\"missed\":%" PRIu64 ",\"changes\":%" PRIu64
-                ",\"cost\":%.9g,\"reward\":%.9g,\"ucpu\":%.9g,\"umem\":%.9g}",
+                ",\"back\":%" PRIu64 ",\"cost\":%.9g,\"reward\":%.9g,\"ucpu\":%.9g,\"umem\":%.9g}",
                 w ? "," : "", t->steps - l->steps, t->violations - l->violations,
-                t->replica_changes - l->replica_changes, t->cost - l->cost, t->reward - l->reward,
-                t->cpu_utilisation - l->cpu_utilisation,
+                t->replica_changes - l->replica_changes, t->reversals_down - l->reversals_down,
+                t->cost - l->cost, t->reward - l->reward, t->cpu_utilisation - l->cpu_utilisation,
                 t->memory_utilisation - l->memory_utilisation);
     }
     putc(']', out);

@@ -29,7 +29,8 @@ double aw__run_reward(const struct aw_totals *totals, uint32_t steps)
 }
 
 /* Who took control from the agent and why; else what the rails did; else why the stage stays. */
-static void why_of(const struct aw_decision *decision, char *buf, size_t size)
+static void why_of(const struct aw_decision *decision, const struct aw_pilot_config *config,
+                   char *buf, size_t size)
 {
     char text[AW_GUARD_TEXT_MAX];
     struct aw_text why;
@@ -39,7 +40,8 @@ static void why_of(const struct aw_decision *decision, char *buf, size_t size)
         aw_text_add(&why, "watchdog: %s", text);
         return;
     }
-    aw_lifecycle_reason_format(&decision->stay, text, sizeof text);
+    aw_lifecycle_reason_words(&decision->stay, config->lifecycle.offline_least,
+                              aw_fallback_names[config->fallback.kind], text, sizeof text);
     aw_text_add(&why, "%s", text);
     if (decision->guard.clips) {
         aw_guard_clips_format(&decision->guard, text, sizeof text);
@@ -71,7 +73,7 @@ void aw__runrow_of(struct aw__runrow *row, const struct aw_job_step *step,
     memcpy(row->recent, view->recent, sizeof row->recent);
     row->episodes = view->episodes;
     row->episode_steps = config->episode_steps;
-    why_of(decision, row->why, sizeof row->why);
+    why_of(decision, config, row->why, sizeof row->why);
 }
 
 /* --- rows of a log ---------------------------------------------------------------------------- */

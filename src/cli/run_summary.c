@@ -5,12 +5,15 @@
 #include "cli/run.h"
 
 #include "base/quantity.h"
+#include "frame/grid.h"
 #include "frame/json.h"
 #include "frame/layout.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #define EVEN         0.005 /* of a ratio: nearer to 1 is as good as equal */
 #define CLIPS_TOLD   6u    /* rails named in words; all are in the JSON */
@@ -112,10 +115,35 @@ static void say_part(struct aw_text *text, const struct aw_daemon_config *ask,
     aw_text_add(text, ".");
 }
 
+/* How often in a day of a workload. */
+static double per_day(const struct aw_daemon_config *ask, uint64_t events,
+                      const struct aw_totals *totals)
+{
+    return share(86400 * (double)events, (double)totals->steps * ask->step_s);
+}
+
+/* "It changed the number of replicas 26 times a day per workload (hpa+vpa-mem 31), and removed none
+ * within five minutes of adding it." */
+static void say_changes(struct aw_text *text, const struct aw_daemon_config *ask,
+                        const struct part *part)
+{
+    const struct aw_totals *own = &part->totals[AW_JOB_AWARE], *twin = &part->totals[AW_JOB_TWIN];
+    const uint64_t back = own->reversals_down;
+    aw_text_add(text, "It changed the number of replicas %.0f times a day per workload",
+                per_day(ask, own->replica_changes, own));
+    if (ask->twin)
+        aw_text_add(text, " (%s %.0f)", ask->fallback, per_day(ask, twin->replica_changes, twin));
+    if (back == 0)
+        aw_text_add(text, ", and removed none within five minutes of adding it.");
+    else
+        aw_text_add(text, "; %" PRIu64 " time%s it removed one within five minutes of adding it.",
+                    back, back == 1 ? "" : "s");
+}
+
 static void say_rails(struct aw_text *text, const struct aw_history_counts *all)
 {
     bool told[AW_CLIP_COUNT] = {false};
-    aw_text_add(text, "Rails changed %" PRIu64 " of %" PRIu64 " decisions", all->clipped,
+    aw_text_add(text, "Guard rails limited %" PRIu64 " of %" PRIu64 " decisions", all->clipped,
                 all->decisions);
     for (uint32_t n = 0; n < CLIPS_TOLD; n++) {
         uint32_t most = AW_CLIP_COUNT;
@@ -164,56 +192,80 @@ static void say_watchdog(struct aw_text *text, const struct aw_history_counts *a
 
 /* --- the table -------------------------------------------------------------------------------- */
 
-static void cells_of(struct aw_table *table, const struct aw_daemon_config *ask,
+/* Where a terminal is narrow the highest rank goes first; a pipe has every column. */
+/* clang-format off */
+static const struct aw_grid_column columns[] = {
+    /*               right  rank  wide  least */
+    {"WORKLOAD",     false, 0,    false, 12},
+    {"STAGE",        false, 3,    false, 0},
+    {"SERVING AT",   true,  7,    false, 0},
+    {"COST",         true,  1,    false, 0},
+    {"ONCE SERVED",  true,  8,    false, 0},
+    {"SLO MISSED",   true,  1,    false, 0},
+    {"ONCE SERVED",  true,  9,    false, 0},
+    {"CHANGES/DAY",  true,  2,    false, 0},
+    {"TAKEN BACK",   true,  4,    false, 0},
+    {"REWARD",       true,  10,   false, 0},
+    {"CPU USED",     true,  6,    false, 0},
+    {"MEMORY USED",  true,  6,    false, 0},
+    {"TRIPS",        true,  5,    false, 0},
+    {NULL,           false, 0,    false, 0},
+};
+/* clang-format on */
+
+/* "0.82 / 0.31 %": AWARE's and, where there is one, the twin's. */
+static void both_add(struct aw_grid *grid, bool twin, int digits, double own, double other,
+                     const char *unit)
+{
+    if (isnan(own))
+        aw_grid_add(grid, AW_TONE_PLAIN, "-");
+    else if (twin)
+        aw_grid_add(grid, AW_TONE_PLAIN, "%.*f / %.*f%s", digits, own, digits, other, unit);
+    else
+        aw_grid_add(grid, AW_TONE_PLAIN, "%.*f%s", digits, own, unit);
+}
+
+static void cells_of(struct aw_grid *grid, const struct aw_daemon_config *ask,
                      const struct part parts[PARTS], uint32_t episode_steps)
 {
     const struct aw_totals *own = &parts[WHOLE].totals[AW_JOB_AWARE];
     const struct aw_totals *twin = &parts[WHOLE].totals[AW_JOB_TWIN];
+    const struct aw_totals *after = parts[AFTER].totals;
     const double steps = own->steps ? (double)own->steps : 1;
-    const double after = aw__run_cost_ratio(parts[AFTER].totals);
-    if (!ask->twin) {
-        aw_table_add(table, "$%.3f", own->cost);
-        aw_table_add(table, "%.2f %%", 100 * missed_share(own));
-        aw_table_add(table, "%.1f", aw__run_reward(own, episode_steps));
-        aw_table_add(table, "%.0f %%", 100 * own->cpu_utilisation / steps);
-        aw_table_add(table, "%.0f %%", 100 * own->memory_utilisation / steps);
-        return;
-    }
-    aw_table_add(table, "%.2fx", aw__run_cost_ratio(parts[WHOLE].totals));
-    if (isnan(after))
-        aw_table_add(table, "-");
+    const double ratio = aw__run_cost_ratio(after);
+    char text[32];
+    if (ask->twin)
+        aw_grid_add(grid, AW_TONE_PLAIN, "%.2fx", aw__run_cost_ratio(parts[WHOLE].totals));
     else
-        aw_table_add(table, "%.2fx", after);
-    aw_table_add(table, "%.2f / %.2f %%", 100 * missed_share(own), 100 * missed_share(twin));
-    if (parts[AFTER].totals[AW_JOB_AWARE].steps == 0)
-        aw_table_add(table, "-");
-    else
-        aw_table_add(table, "%.2f / %.2f %%",
-                     100 * missed_share(&parts[AFTER].totals[AW_JOB_AWARE]),
-                     100 * missed_share(&parts[AFTER].totals[AW_JOB_TWIN]));
-    aw_table_add(table, "%.1f / %.1f", aw__run_reward(own, episode_steps),
-                 aw__run_reward(twin, episode_steps));
-    aw_table_add(table, "%.0f / %.0f %%", 100 * own->cpu_utilisation / steps,
-                 100 * twin->cpu_utilisation / steps);
-    aw_table_add(table, "%.0f / %.0f %%", 100 * own->memory_utilisation / steps,
-                 100 * twin->memory_utilisation / steps);
+        aw_grid_add(grid, AW_TONE_PLAIN, "$%.3f", own->cost);
+    snprintf(text, sizeof text, "%.2fx", ratio);
+    aw_grid_add(grid, AW_TONE_PLAIN, "%s", !ask->twin || isnan(ratio) ? "-" : text);
+    both_add(grid, ask->twin, 2, 100 * missed_share(own), 100 * missed_share(twin), " %");
+    both_add(grid, ask->twin, 2, ask->twin ? 100 * missed_share(&after[AW_JOB_AWARE]) : NAN,
+             100 * missed_share(&after[AW_JOB_TWIN]), " %");
+    both_add(grid, ask->twin, 0, per_day(ask, own->replica_changes, own),
+             per_day(ask, twin->replica_changes, twin), "");
+    both_add(grid, ask->twin, 0, (double)own->reversals_down, (double)twin->reversals_down, "");
+    both_add(grid, ask->twin, 1, aw__run_reward(own, episode_steps),
+             aw__run_reward(twin, episode_steps), "");
+    both_add(grid, ask->twin, 0, 100 * own->cpu_utilisation / steps,
+             100 * twin->cpu_utilisation / steps, " %");
+    both_add(grid, ask->twin, 0, 100 * own->memory_utilisation / steps,
+             100 * twin->memory_utilisation / steps, " %");
 }
 
 static enum aw_err table_print(const struct aw_call *run, const struct aw__runend *end,
                                const struct part all[PARTS], struct aw_diag *diag)
 {
-    static const char *const heads[] = {"WORKLOAD",     "STAGE",        ">SERVING AT",  ">COST",
-                                        ">ONCE SERVED", ">SLO MISSED",  ">ONCE SERVED", ">REWARD",
-                                        ">CPU USED",    ">MEMORY USED", ">TRIPS",       NULL};
-    static const char *const alone[] = {"WORKLOAD",    "STAGE",   ">SERVING AT", ">COST",
-                                        ">SLO MISSED", ">REWARD", ">CPU USED",   ">MEMORY USED",
-                                        ">TRIPS",      NULL};
     const struct aw_daemon_config *ask = end->ask;
-    struct aw_table table;
+    struct aw_grid grid;
     char clock[AW_RUN_CLOCK_MAX];
     uint32_t serving = 0, served = 0;
     uint64_t trips = 0;
-    aw_table_init(&table, ask->twin ? heads : alone);
+    aw_grid_init(&grid, columns);
+    for (uint32_t c = 0; columns[c].head; c++)
+        if (!ask->twin && !strcmp(columns[c].head, "ONCE SERVED"))
+            aw_grid_spare(&grid, c);
     for (uint32_t i = 0; i < ask->count; i++) {
         struct aw_job_view view;
         struct part parts[PARTS] = {0};
@@ -223,22 +275,26 @@ static enum aw_err table_print(const struct aw_call *run, const struct aw__runen
         serving += stage == AW_STAGE_SERVING;
         served += view.serving_us != AW_NEVER;
         trips += trips_of(&end->history->counts[i]);
-        aw_table_add(&table, "%s", aw_run_name(view.name));
-        aw_table_add(&table, "%s", aw_stage_name(stage));
-        aw_table_add(
-            &table, "%s",
+        aw_grid_add(&grid, AW_TONE_PLAIN, "%s", aw_run_name(view.name));
+        aw_grid_add(&grid, AW_TONE_PLAIN, "%s", aw_stage_name(stage));
+        aw_grid_add(
+            &grid, AW_TONE_PLAIN, "%s",
             view.serving_us == AW_NEVER ? "-" : aw_run_clock(view.serving_us, clock, sizeof clock));
-        cells_of(&table, ask, parts, ask->workload[i].pilot.episode_steps);
-        aw_table_add(&table, "%" PRIu64, trips_of(&end->history->counts[i]));
+        cells_of(&grid, ask, parts, ask->workload[i].pilot.episode_steps);
+        aw_grid_add(&grid, AW_TONE_PLAIN, "%" PRIu64, trips_of(&end->history->counts[i]));
     }
     if (ask->count > 1) {
-        aw_table_add(&table, "all");
-        aw_table_add(&table, "%" PRIu32 "/%" PRIu32 " serve", serving, ask->count);
-        aw_table_add(&table, "%" PRIu32 "/%" PRIu32, served, ask->count);
-        cells_of(&table, ask, all, ask->workload[0].pilot.episode_steps);
-        aw_table_add(&table, "%" PRIu64, trips);
+        aw_grid_add(&grid, AW_TONE_PLAIN, "all");
+        aw_grid_add(&grid, AW_TONE_PLAIN, "%" PRIu32 "/%" PRIu32 " serve", serving, ask->count);
+        aw_grid_add(&grid, AW_TONE_PLAIN, "%" PRIu32 "/%" PRIu32, served, ask->count);
+        cells_of(&grid, ask, all, ask->workload[0].pilot.episode_steps);
+        aw_grid_add(&grid, AW_TONE_PLAIN, "%" PRIu64, trips);
     }
-    return aw_table_print(&table, stdout, run->color_out, diag);
+    const struct aw_grid_look look = {.width = isatty(STDOUT_FILENO) ? aw_columns(stdout) : 0,
+                                      .heads = true,
+                                      .color = run->color_out,
+                                      .end = "\n"};
+    return aw_grid_print(&grid, stdout, &look, diag);
 }
 
 /* What became of real requests in this session: as who sent them and as replicas saw it. */
@@ -322,9 +378,12 @@ static bool sentence(const struct aw__runend *end, uint32_t nth, char *buf, size
             say_part(&text, ask, &all[AFTER], "From then on,");
         return true;
     case 3:
-        say_watchdog(&text, &counts);
+        say_changes(&text, ask, &all[WHOLE]);
         return true;
     case 4:
+        say_watchdog(&text, &counts);
+        return true;
+    case 5:
         say_rails(&text, &counts);
         return true;
     default:
@@ -352,15 +411,19 @@ enum aw_err aw__runsummary_print(const struct aw_call *run, const struct aw__run
     const struct aw_daemon_config *ask = end->ask;
     struct part all[PARTS] = {0};
     char clock[AW_RUN_CLOCK_MAX], seconds[32], buf[SENTENCE_MAX];
+    const unsigned columns_ = aw_columns(stdout), width = columns_ < 100 ? columns_ : 100;
     parts_sum(end, all);
     printf("\n%" PRIu32 " workload%s, %s %s%s, %s of real time\n", ask->count,
            ask->count == 1 ? "" : "s", aw_run_clock(aw_job_lived_us(end->job), clock, sizeof clock),
            ask->local ? "of control" : "simulated", end->steps_before ? " in all" : "",
            aw_seconds_format(end->seconds, seconds, sizeof seconds));
     if (ask->twin)
-        printf("AWARE / %s alone, on the same load and chance; COST is AWARE's over the "
-               "fallback's\n",
-               ask->fallback);
+        snprintf(
+            buf, sizeof buf,
+            "AWARE / %s alone, on the same load and chance; COST is AWARE's over the fallback's",
+            ask->fallback);
+    if (ask->twin)
+        aw_wrap(stdout, buf, 0, 0, width);
     putchar('\n');
     enum aw_err err = table_print(run, end, all, diag);
     if (!err && end->local) {
@@ -372,7 +435,7 @@ enum aw_err aw__runsummary_print(const struct aw_call *run, const struct aw__run
     putchar('\n');
     for (uint32_t n = 0; sentence(end, n, buf, sizeof buf); n++) {
         if (*buf)
-            aw_wrap(stdout, buf, 0, 0, 100);
+            aw_wrap(stdout, buf, 0, 0, width);
     }
     if (*ask->report)
         printf("Plots: %s\n", ask->report);
@@ -400,6 +463,12 @@ static json_t *totals_json(const struct aw_totals *totals)
     json_object_set_new(object, "core_hours", aw_json_real(totals->core_s / 3600));
     json_object_set_new(object, "gib_hours", aw_json_real(totals->gib_s / 3600));
     json_object_set_new(object, "replica_hours", aw_json_real(totals->replica_s / 3600));
+    json_object_set_new(object, "replica_changes",
+                        json_integer((json_int_t)totals->replica_changes));
+    json_object_set_new(object, "replicas_removed_within_5m",
+                        json_integer((json_int_t)totals->reversals_down));
+    json_object_set_new(object, "replicas_added_within_5m",
+                        json_integer((json_int_t)totals->reversals_up));
     json_object_set_new(object, "oom_kills", json_integer((json_int_t)totals->oom_kills));
     json_object_set_new(object, "restarts", json_integer((json_int_t)totals->restarts));
     return object;

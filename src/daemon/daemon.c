@@ -137,12 +137,21 @@ static enum aw_err views_write(struct aw__daemon *d, struct aw_diag *diag)
     return err;
 }
 
+static const char *recent_path(const struct aw__daemon *d, char *buf, size_t size)
+{
+    snprintf(buf, size, "%s/" AW__DAEMON_RECENT, d->kept.config.state);
+    return buf;
+}
+
 enum aw_err aw__daemon_save(struct aw__daemon *d, struct aw_diag *diag)
 {
     struct aw_diag why = {0};
     enum aw_err err = aw_session_save(&d->kept, &why);
     const enum aw_err seen = views_write(d, err ? NULL : &why);
     err = err ? err : seen;
+    /* behind the state, so that it is never newer */
+    char path[AW_FILE_PATH_MAX + 32];
+    err = err ? err : aw_recent_save(&d->api.watch, recent_path(d, path, sizeof path), &why);
     tell_trouble(d, &d->save_ails, err != AW_OK, "the state cannot be saved", why.text);
     if (err && diag)
         *diag = why;
@@ -248,6 +257,12 @@ static enum aw_err api_open(struct aw__daemon *d, struct aw_diag *diag)
         config->timing = &d->timing;
         if ((err = aw_api_init(&d->api, config)))
             aw_fail(diag, err, "no memory for the API");
+    }
+    if (!err && d->kept.resumed) { /* plots and sums go on; without them the daemon does, too */
+        char path[AW_FILE_PATH_MAX + 32];
+        struct aw_diag why = {0};
+        if (aw_recent_load(&d->api.watch, recent_path(d, path, sizeof path), &why))
+            aw_log_warn(d->log, "plots begin anew", AW_LOG_STR("why", why.text));
     }
     err =
         err ? err : aw_doors_open(&d->doors, &d->api, ask->socket, &ask->door, &ask->probes, diag);

@@ -15,7 +15,8 @@
 #include "daemon/span_door.h"
 #include "web/api.h"
 
-#define AW__DAEMON_VIEWS "views.json" /* of what is kept, beside those of config.h */
+#define AW__DAEMON_VIEWS  "views.json" /* of what is kept, beside those of config.h */
+#define AW__DAEMON_RECENT "recent"
 
 struct aw__daemon {
     struct aw_session kept;

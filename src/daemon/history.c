@@ -98,7 +98,8 @@ const struct aw_history_event *aw_history_event(const struct aw_history *h, uint
     return &h->event[(h->event_count - 1 - nth) % AW_HISTORY_EVENTS_MAX];
 }
 
-static uint32_t events_of_decision(struct aw_history *h, const struct aw_job_step *step)
+static uint32_t events_of_decision(struct aw_history *h, const struct aw_daemon_config *ask,
+                                   const struct aw_job_step *step)
 {
     const struct aw_decision *decision = step->decision;
     struct aw_history_counts *counts = &h->counts[step->workload];
@@ -118,7 +119,12 @@ static uint32_t events_of_decision(struct aw_history *h, const struct aw_job_ste
             event_add(h, step->at_us, step->workload, AW_HISTORY_STAGE);
         event->from = decision->stay.from;
         event->to = decision->stay.to;
-        aw_lifecycle_reason_format(&decision->stay, event->text, sizeof event->text);
+        const struct aw_pilot_config *pilot = &ask->workload[step->workload].pilot;
+        char words[AW_LIFECYCLE_TEXT_MAX - 64];
+        aw_lifecycle_reason_words(&decision->stay, pilot->lifecycle.offline_least,
+                                  aw_fallback_names[pilot->fallback.kind], words, sizeof words);
+        snprintf(event->text, sizeof event->text, "%s -> %s: %s",
+                 aw_stage_name(decision->stay.from), aw_stage_name(decision->stay.to), words);
         counts->stages[decision->stage]++;
         if (decision->stay.from == AW_STAGE_SERVING)
             counts->retrained_us = step->at_us;
@@ -307,7 +313,7 @@ uint32_t aw_history_step(struct aw_history *h, const struct aw_daemon_config *as
     for (uint32_t c = 0; c < AW_CLIP_COUNT; c++)
         counts->clips[c] += (decision->guard.clips & AW_CLIP_BIT(c)) != 0;
     uint32_t added = events_of_schedule(h, ask, step);
-    added += events_of_decision(h, step);
+    added += events_of_decision(h, ask, step);
     /* more than once where a run goes on without the history that it had */
     while (h->point && step->workload == 0 && nth_step / h->stride >= AW_HISTORY_POINTS_MAX)
         points_halve(h);

@@ -8,6 +8,7 @@
  *   audit/            what was decided and ordered, with a daemon or --audit
  *   decisions.db      why, for a while
  *   views.json        of a daemon: what it would answer, as of a save
+ *   recent            of a daemon: plots and sums of its page, as of a save
  *   agents            socket where agents of other processes come in
  *   history-STEPS     what summary and plots tell, as of a save
  *   run.state         the job itself, saved last: it is what makes the save
@@ -54,7 +55,8 @@ enum aw_err aw__session_forget(const char *state, struct aw_diag *diag)
                                        AW_DAEMON_JOURNAL,
                                        AW_DAEMON_JOURNAL "-wal",
                                        AW_DAEMON_JOURNAL "-shm",
-                                       AW__DAEMON_VIEWS};
+                                       AW__DAEMON_VIEWS,
+                                       AW__DAEMON_RECENT};
     char path[AW_FILE_PATH_MAX + 32], aside[AW_FILE_PATH_MAX + 64];
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         unlink(path_in(state, ours[i], path, sizeof path));

@@ -150,12 +150,14 @@ static void cell_put(FILE *out, const char *text, unsigned width, bool right, bo
     }
     const unsigned kept = width > 2 ? width - 2 : width;
     unsigned seen = 0;
-    const char *end = text;
+    const char *end = text, *gap = text;
     while (*end) {
         if (((unsigned char)*end & 0xc0) != 0x80 && seen++ == kept)
             break;
+        gap = *end == ' ' ? end : gap; /* words stay whole where there are several */
         end++;
     }
+    end = gap > text && *end != ' ' ? gap : end;
     fprintf(out, "%.*s%s", (int)(end - text), text, width > 2 ? ".." : "");
 }
 
@@ -171,13 +173,17 @@ enum aw_err aw_grid_print(struct aw_grid *grid, FILE *out, const struct aw_grid_
     }
     AW_ASSERT(grid->cell_count % grid->column_count == 0);
     row_count = grid->cell_count / grid->column_count;
-    if (look->rows_max && row_count > look->rows_max)
-        row_count = look->rows_max;
+    if (look->rows_max && row_count > look->rows_from + look->rows_max)
+        row_count = look->rows_from + look->rows_max;
     fit_make(grid, look, &fit);
     for (uint32_t c = 0; c < grid->column_count; c++)
         last = fit.shown[c] ? c : last;
     for (uint32_t r = look->heads ? 0 : 1; r <= row_count; r++) {
         bool first = true;
+        if (r && r <= look->rows_from)
+            continue;
+        const bool marked = r && r == look->marked;
+        fputs(marked ? "\033[7m" : "", out);
         fputs(r == 0 && look->color ? "\033[1m" : "", out);
         for (uint32_t c = 0; c < grid->column_count; c++) {
             if (!fit.shown[c])
@@ -185,15 +191,15 @@ enum aw_err aw_grid_print(struct aw_grid *grid, FILE *out, const struct aw_grid_
             const struct aw__grid_cell *cell =
                 r ? &grid->cells[(r - 1) * grid->column_count + c] : NULL;
             fprintf(out, "%*s", first ? 0 : (int)GAP, "");
-            if (cell && cell->tone)
+            if (cell && cell->tone && !marked)
                 fputs(aw_tone_on(cell->tone, look->color), out);
             cell_put(out, cell ? cell->text : grid->columns[c].head, fit.width[c],
                      grid->columns[c].right, c == last);
-            if (cell && cell->tone)
+            if (cell && cell->tone && !marked)
                 fputs(aw_tone_off(look->color), out);
             first = false;
         }
-        fputs(r == 0 ? aw_tone_off(look->color) : "", out);
+        fputs(r == 0 ? aw_tone_off(look->color) : marked ? "\033[0m" : "", out);
         fputs(look->end, out);
     }
 out:

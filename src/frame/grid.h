@@ -54,7 +54,8 @@ void aw_grid_add(struct aw_grid *grid, enum aw_tone tone, const char *fmt, ...) 
  * line first. */
 struct aw_grid_look {
     unsigned width;
-    uint32_t rows_max;
+    uint32_t rows_max, rows_from; /* rows_from: as many are left out at the top */
+    uint32_t marked;              /* the row under the cursor, from 1 on; 0: none */
     bool wide, heads, color;
     const char *end;
 };

@@ -54,16 +54,19 @@ static void columns_that_matter_least_give_way_and_the_last_is_cut(void **state)
         {"the last column is cut before another one goes",
          {.width = 40, .heads = true, .end = "\n"},
          "NAME        LEAST   SIZE  WHY\n"
-         "storefront      7  105Mi  a reason tha..\n"
+         "storefront      7  105Mi  a reason..\n" /* between two words */
          "b\xc3\xa9             12    1Gi  short\n"},
         {"then names are cut, and the column of the highest rank goes",
          {.width = 20, .heads = true, .end = "\n"},
          "NAME    SIZE  WHY\n"
          "stor..  105Mi  a re..\n" /* checked for its width below */
          "b\xc3\xa9     1Gi  short\n"},
+        {"from the second row on, which is under the cursor",
+         {.rows_from = 1, .rows_max = 1, .marked = 2, .end = "|"},
+         "\033[7mb\xc3\xa9          12    1Gi  short\033[0m|"},
         {"rows alone, and only so many",
          {.width = 40, .rows_max = 1, .end = "|"},
-         "storefront   7  105Mi  a reason that i..|"},
+         "storefront   7  105Mi  a reason that..|"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

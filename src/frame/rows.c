@@ -23,6 +23,7 @@ static const struct aw_grid_column columns[] = {
     {"SLO-BUDGET",            true,  6,    false, 0},
     {"COST/H",                true,  4,    false, 0},
     {"VS-FALLBACK",           true,  5,    false, 0},
+    {"CHANGES/DAY",           true,  10,   true,  0},
     {"LOAD",                  true,  10,   true,  0},
     {"CPU-USED",              true,  10,   true,  0},
     {"MEM-USED",              true,  10,   true,  0},
@@ -49,7 +50,7 @@ static const char *brief(const char *why)
     const char *colon = strstr(why, ": ");
     why = colon ? colon + 2 : why;
     if (strncmp(why, still, sizeof still - 1) == 0)
-        return "nothing calls for a change";
+        return "nothing to do";
     return strncmp(why, unchanged, sizeof unchanged - 1) == 0 ? why + sizeof unchanged - 1 : why;
 }
 
@@ -156,6 +157,11 @@ static void row_add(struct aw_grid *grid, const json_t *row, const char *now)
     aw_grid_add(grid, AW_TONE_PLAIN, "%s", aw_show_money(cost, a, sizeof a));
     aw_grid_add(grid, saved < 0 ? AW_TONE_ODD : AW_TONE_PLAIN, "%s",
                 aw_show_change(1 - saved, 1, a, sizeof a));
+    const double changes = aw_at_real(row, "replica_changes_per_day");
+    if (isnan(changes))
+        aw_grid_add(grid, AW_TONE_PLAIN, "-");
+    else
+        aw_grid_add(grid, AW_TONE_PLAIN, "%.0f", changes);
     aw_grid_add(grid, AW_TONE_PLAIN, "%s",
                 aw_show_rate(aw_at_real(row, "arrivals_per_s"), a, sizeof a));
     aw_grid_add(grid, AW_TONE_PLAIN, "%s",

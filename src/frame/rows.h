@@ -25,6 +25,9 @@ const char *aw_entry_who(const json_t *entry);
 const char *aw_entry_what(const json_t *entry, char *buf, size_t size);
 const char *aw_entry_why(const json_t *entry);
 
+/* Keys that are not characters. */
+enum aw_key { AW_KEY_UP = 256, AW_KEY_DOWN, AW_KEY_LEFT, AW_KEY_RIGHT, AW_KEY_ESCAPE };
+
 /* The whole terminal, given back at the end. `wait` returns a key, 0 after `seconds`, or -1 when a
  * signal asked for the end. */
 struct aw_screen {

@@ -13,6 +13,8 @@
 #include <termios.h>
 #include <unistd.h>
 
+#define ESCAPE_MS 20 /* within which the rest of a key is there */
+
 static struct termios before;
 
 void aw_screen_begin(struct aw_screen *screen)
@@ -47,9 +49,30 @@ int aw_screen_wait(double seconds)
     const int ready = poll(&keys, terminal ? 1 : 0, (int)(1000 * seconds));
     if (aw_stop_signal)
         return -1;
-    if (ready > 0 && read(STDIN_FILENO, &key, 1) == 1)
+    if (ready <= 0 || read(STDIN_FILENO, &key, 1) != 1)
+        return 0;
+    if (key != '\033')
         return key;
-    return 0;
+    /* an arrow is ESC [ A, all at once; ESC alone is a key */
+    unsigned char rest[8];
+    const bool more = poll(&keys, 1, ESCAPE_MS) > 0;
+    const ssize_t count = more ? read(STDIN_FILENO, rest, sizeof rest) : 0;
+    if (count <= 0)
+        return AW_KEY_ESCAPE;
+    if (count < 2 || (*rest != '[' && *rest != 'O'))
+        return 0;
+    switch (rest[1]) {
+    case 'A':
+        return AW_KEY_UP;
+    case 'B':
+        return AW_KEY_DOWN;
+    case 'C':
+        return AW_KEY_RIGHT;
+    case 'D':
+        return AW_KEY_LEFT;
+    default:
+        return 0;
+    }
 }
 
 void aw_screen_size(unsigned *ret_rows, unsigned *ret_columns)

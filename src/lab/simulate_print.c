@@ -97,7 +97,7 @@ static bool is_spending(uint32_t column)
 {
     static const char *const names[] = {"cost",          "cpu_utilization", "memory_utilization",
                                         "replica_hours", "core_hours",      "gib_hours",
-                                        "changes"};
+                                        "changes",       "replica_changes", "replicas_taken_back"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!strcmp(aw_simulate_column[column].name, names[i]))
             return true;

@@ -95,6 +95,9 @@ AW_NODISCARD enum aw_err aw__client_freezes(struct aw__client *client, json_t **
 AW_NODISCARD enum aw_err aw__client_order(struct aw__client *client, const json_t *order,
                                           json_t **ret, struct aw_diag *diag);
 
+/* All that is known of a workload, as `describe` prints it (describe.c). */
+void aw__describe_print(FILE *out, const json_t *workload, unsigned width, bool color);
+
 /* --- what a stopped daemon left (offline_views.c)
  * ------------------------------------------------------ */
 

@@ -174,7 +174,13 @@ const char *aw_lifecycle_reason_words(const struct aw_lifecycle_reason *reason, 
                                : "the agent acts and learns; it is not yet proven");
         break;
     default:
-        aw_text_add(&text, "the agent acts; it has proven itself and is watched");
+        aw_text_add(&text, "%s",
+                    reason->cause == AW_LIFECYCLE_CAUSE_KNOWN
+                        ? "the agent acts, with what did best in workloads like this one"
+                    : reason->cause == AW_LIFECYCLE_CAUSE_NO_WINDOW ||
+                            reason->cause == AW_LIFECYCLE_CAUSE_YOUNG_STAGE
+                        ? "the agent acts and is watched; too soon to judge it"
+                        : "the agent acts; it has proven itself and is watched");
     }
     return buf;
 }

@@ -494,6 +494,10 @@ static void a_stage_is_told_in_words_that_need_no_manual(void **state)
          "the agent acts and learns; it is not yet proven"},
         {{AW_LIFECYCLE_CAUSE_HOLDS, 3, 3, 10, 0, 0, 0, 0},
          "the agent acts; it has proven itself and is watched"},
+        {{AW_LIFECYCLE_CAUSE_KNOWN, 1, 3, 0, 0, 0, 0, 0},
+         "the agent acts, with what did best in workloads like this one"},
+        {{AW_LIFECYCLE_CAUSE_NO_WINDOW, 3, 3, 2, 0, 0, 0, 0},
+         "the agent acts and is watched; too soon to judge it"},
     };
     char text[AW_LIFECYCLE_TEXT_MAX];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

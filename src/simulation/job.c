@@ -340,25 +340,11 @@ void aw_totals_add(struct aw_totals *into, const struct aw_totals *from, int sig
     into->replica_s += sign * from->replica_s;
 }
 
-void aw_replica_track_step(struct aw_replica_track *track, uint32_t replicas, int64_t now_us,
-                           struct aw_totals *totals)
+void aw_totals_turn(struct aw_totals *totals, uint32_t turn)
 {
-    const int64_t window_us = (int64_t)AW_STABILISATION_S * 1000000;
-    if (track->replicas == 0) {
-        *track = (struct aw_replica_track){
-            .replicas = replicas, .more_us = AW_NEVER, .fewer_us = AW_NEVER};
-        return;
-    }
-    if (replicas == track->replicas)
-        return;
-    const bool more = replicas > track->replicas;
-    const int64_t other_us = more ? track->fewer_us : track->more_us;
-    const bool back = other_us != AW_NEVER && now_us - other_us < window_us;
-    totals->replica_changes++;
-    totals->reversals_up += more && back;
-    totals->reversals_down += !more && back;
-    *(more ? &track->more_us : &track->fewer_us) = now_us;
-    track->replicas = replicas;
+    totals->replica_changes += (turn & AW_TURN_CHANGE) != 0;
+    totals->reversals_down += (turn & AW_TURN_REMOVED) != 0;
+    totals->reversals_up += (turn & AW_TURN_ADDED) != 0;
 }
 
 static double or_zero(double value)
@@ -409,8 +395,9 @@ static void account_for(struct aw_job *job, uint32_t i, struct aw_job_step *step
         totals_of(&step->own[w], score, truth, agent && w == AW_JOB_AWARE);
         const struct aw_decision *own = aw_pilot_decision(aw_loop_pilot(job->world[w].loop, i));
         if (!own->guard.plan.set || own->applied)
-            aw_replica_track_step(&account->track[w], own->guard.plan.replicas, step->at_us,
-                                  &step->own[w]);
+            aw_totals_turn(
+                &step->own[w],
+                aw_replica_track_step(&account->track[w], own->guard.plan.replicas, step->at_us));
         aw_totals_add(&account->total[w], &step->own[w], 1);
         aw_totals_add(&account->stage[w][decision->stage], &step->own[w], 1);
         aw_totals_add(&account->episode[w], &step->own[w], 1);

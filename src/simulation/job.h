@@ -25,6 +25,7 @@
 #include "cluster/sim.h"
 #include "control/loop.h"
 #include "profile/profile.h"
+#include "task/turns.h"
 
 /* One application under control. */
 struct aw_job_workload {
@@ -71,18 +72,8 @@ struct aw_totals {
     uint64_t reversals_up;    /* and more within it after fewer */
 };
 
-/* Kubernetes removes no replica so soon after it wanted one more. */
-#define AW_STABILISATION_S 300
-
-/* The number of replicas from step to step. `replicas` 0: none is known yet. */
-struct aw_replica_track {
-    uint32_t replicas, unused;
-    int64_t more_us, fewer_us; /* when there last came to be; AW_NEVER */
-};
-/* `replicas` are asked for at `now_us`: counts in `totals` what that is. */
-void aw_replica_track_step(struct aw_replica_track *track, uint32_t replicas, int64_t now_us,
-                           struct aw_totals *totals);
-
+/* Counts what aw_replica_track_step said of a step. */
+void aw_totals_turn(struct aw_totals *totals, uint32_t turn);
 /* Adds `sign` times what `from` has; 1 or -1. */
 void aw_totals_add(struct aw_totals *into, const struct aw_totals *from, int sign);
 

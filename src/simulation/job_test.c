@@ -344,10 +344,65 @@ static void changes_of_replicas_are_counted_and_what_is_taken_back_soon(void **s
     struct aw_replica_track track = {0};
     struct aw_totals totals = {0};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        aw_replica_track_step(&track, table[i].replicas, table[i].at_s * 1000000, &totals);
+        const int64_t at_us = table[i].at_s * 1000000;
+        aw_totals_turn(&totals, aw_replica_track_step(&track, table[i].replicas, at_us));
         if (totals.replica_changes != table[i].changes || totals.reversals_down != table[i].down ||
             totals.reversals_up != table[i].up)
             fail_msg("%s", table[i].why);
+    }
+}
+
+struct window {
+    int64_t added_us[WORKLOADS];
+    uint32_t held[AW_ACTOR_COUNT]; /* times that fewer were wanted too soon, and not given */
+};
+
+static void look_at_window(void *ctx, const struct aw_job_step *step)
+{
+    struct window *w = ctx;
+    const struct aw_decision *d = step->decision;
+    const struct aw_plan *wish = &d->guard.proposed, *plan = &d->guard.plan;
+    int64_t *added_us = &w->added_us[step->workload];
+    const uint32_t present = (uint32_t)d->reading.wanted[AW_RESOURCE_REPLICAS];
+    const bool soon =
+        *added_us != AW_NEVER && d->at_us - *added_us < (int64_t)AW_STABILISATION_S * 1000000;
+    const bool changed = d->applied && (plan->set & AW_PLAN_REPLICAS);
+    if (soon && (wish->set & AW_PLAN_REPLICAS) && wish->replicas < present)
+        w->held[d->actor] += !changed || plan->replicas >= present;
+    if (changed && plan->replicas > present)
+        *added_us = d->at_us;
+}
+
+/* Kubernetes' window is the HPA's own; here it holds for the fallback and for what was learned. A
+ * fallback without a window of its own would take replicas back at once. */
+static void five_minutes_bind_the_policy_and_the_fallback(void **state)
+{
+    (void)state;
+    for (int bound = 1; bound >= 0; bound--) {
+        struct bench b;
+        struct window w = {.added_us = {AW_NEVER, AW_NEVER}};
+        prepare(&b);
+        for (uint32_t i = 0; i < WORKLOADS; i++) {
+            b.workload[i].pilot.fallback.hpa_down_window = 0;
+            if (!bound)
+                b.workload[i].pilot.guard.replicas_stabilisation = 0;
+        }
+        begin(&b);
+        for (uint32_t n = 0; n < 16 * EPISODE; n++)
+            assert_ok(aw_job_step(b.job, look_at_window, &w, NULL));
+        uint64_t back = 0;
+        for (uint32_t i = 0; i < WORKLOADS; i++) {
+            struct aw_job_view view;
+            aw_job_view(b.job, i, &view);
+            back += view.total[AW_JOB_AWARE].reversals_down;
+        }
+        if (bound) {
+            assert_int_equal(back, 0);
+            assert_true(w.held[AW_ACTOR_FALLBACK] > 0 && w.held[AW_ACTOR_AGENT] > 0);
+        } else {
+            assert_true(back > 0); /* so the test can tell */
+        }
+        end(&b);
     }
 }
 
@@ -363,6 +418,7 @@ AW_TEST_GROUP("job")
         cmocka_unit_test(ticks_do_not_allocate_and_a_serving_workload_is_small),
         cmocka_unit_test(a_capacity_rule_does_not_take_the_papers_objective),
         cmocka_unit_test(changes_of_replicas_are_counted_and_what_is_taken_back_soon),
+        cmocka_unit_test(five_minutes_bind_the_policy_and_the_fallback),
         cmocka_unit_test(lack_of_memory_is_told_and_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

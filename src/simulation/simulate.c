@@ -8,6 +8,7 @@
 #include "fallback/tune.h"
 #include "task/bounds.h"
 #include "task/objective.h"
+#include "task/turns.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -262,7 +263,8 @@ struct run {
     uint32_t steps, steps_with_requests, p50_count;
     double arrivals, failures, cost, cpu_core_s, cpu_limit_core_s, memory_gib_s, memory_limit_gib_s;
     double replica_s, memory_bytes_peak;
-    uint64_t violations, oom_kills, restarts, changes;
+    uint64_t violations, oom_kills, restarts, changes, replica_changes, taken_back;
+    struct aw_replica_track track;
     double *p50, *p99;         /* [steps]; of those with requests */
     double *reward, *violated; /* [episodes] */
     double *scratch;           /* for quantiles and the bootstrap */
@@ -371,6 +373,9 @@ static void count(struct run *run, const struct aw_simulate_step *step)
     run->oom_kills += truth->oom_kills;
     run->restarts += truth->restarts;
     run->changes += step->plan.set != 0;
+    const uint32_t turn = aw_replica_track_step(&run->track, step->replicas_wanted, step->at_us);
+    run->replica_changes += (turn & AW_TURN_CHANGE) != 0;
+    run->taken_back += (turn & AW_TURN_REMOVED) != 0;
     run->reward[step->episode] += step->reward;
     run->violated[step->episode] += step->violated;
     if (isfinite(truth->latency_us_p50) && isfinite(truth->latency_us_p99)) {
@@ -489,6 +494,8 @@ static void summarize(struct run *run, uint64_t seed, struct aw_simulate_summary
         .restarts = (double)run->restarts / hours,
         .failed_share = ratio(run->failures, run->arrivals),
         .changes = (double)run->changes / hours,
+        .replica_changes = 24 * (double)run->replica_changes / hours,
+        .replicas_taken_back = 24 * (double)run->taken_back / hours,
     };
     summary->reward_interval = interval(run->reward, episodes, seed, 0, run->scratch);
     for (uint32_t i = 0; i < episodes; i++)
@@ -504,6 +511,8 @@ static void summarize(struct run *run, uint64_t seed, struct aw_simulate_summary
     summary->oom_kills = run->oom_kills;
     summary->restarts = run->restarts;
     summary->changes = run->changes;
+    summary->replica_changes = run->replica_changes;
+    summary->replicas_taken_back = run->taken_back;
     summary->slo_latency_us = run->task->slo_latency_us;
     summary->slo_kept = summary->mean.violation_share <= s->slo_budget;
     summary->slo_unmeetable =

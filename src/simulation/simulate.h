@@ -185,7 +185,9 @@ typedef bool aw_simulate_sink(void *ctx, const struct aw_simulate_step *step);
     X(oom_kills,          "",       LOW,              "OOM kills per hour")                       \
     X(restarts,           "",       LOW,              "restarts per hour")                        \
     X(failed_share,       "",       LOW,              "share of requests that failed")            \
-    X(changes,            "",       LOW,              "plans applied per hour")
+    X(changes,            "",       LOW,              "plans applied per hour")                   \
+    X(replica_changes,    "",       LOW,              "changes of replicas per day")              \
+    X(replicas_taken_back, "",      LOW,              "of them removed within 5 minutes")
 /* clang-format on */
 
 /* Figures of a run, all doubles so that they can be averaged by one loop. Rates are per hour of
@@ -220,6 +222,7 @@ struct aw_simulate_summary {
     double hours; /* of cluster time, scored */
     double requests, failed_requests;
     uint64_t violations, oom_kills, restarts, changes;
+    uint64_t replica_changes, replicas_taken_back; /* taken back: within AW_STABILISATION_S */
     double slo_latency_us;
     bool slo_kept;       /* violation_share within the budget */
     bool slo_unmeetable; /* a named warning: the SLO is below the application's p99 when alone */

@@ -226,7 +226,7 @@ void aw__rule_step(const struct aw_simulate_step *step, struct aw_replica_track 
         .oom_kills = truth->oom_kills,
         .restarts = truth->restarts,
     };
-    aw_replica_track_step(track, step->replicas_wanted, step->at_us, ret);
+    aw_totals_turn(ret, aw_replica_track_step(track, step->replicas_wanted, step->at_us));
 }
 
 static bool watch_step(void *ctx, const struct aw_simulate_step *step)

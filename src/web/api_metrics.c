@@ -292,6 +292,12 @@ static void name_labels(const char *name, struct named *ret)
     X(MISSED, "slo_missed_steps", NULL, COUNTER, SUM,                                              \
       "Steps that missed the SLO.",                                                                \
       (double)one->missed)                                                                         \
+    X(REPLICA_CHANGES, "replica_changes", NULL, COUNTER, SUM,                                      \
+      "Times that the number of replicas was changed.",                                            \
+      (double)one->replica_changes)                                                                \
+    X(TAKEN_BACK, "replicas_removed_early", NULL, COUNTER, SUM,                                    \
+      "Times that replicas were removed within five minutes of being added.",                      \
+      (double)one->taken_back)                                                                     \
     X(REWARD, "reward", NULL, GAUGE, MEAN,                                                         \
       "The paper's reward of the last step, of 2.",                                                \
       last->reward)                                                                                \

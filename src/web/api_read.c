@@ -299,8 +299,12 @@ static json_t *status_json(struct aw_api *api)
     aw__json_set(status, "fallback_cost_per_hour", aw__json_num(summary.fallback_cost), &ok);
     struct aw_recent_beside beside;
     aw_recent_lock(&api->watch);
+    uint64_t back;
     aw_recent_beside(&api->watch, &beside);
+    const double changes = aw_recent_changes(&api->watch, NULL, &back);
     aw_recent_unlock(&api->watch);
+    aw__json_set(status, "replica_changes_per_day", aw__json_num(changes), &ok);
+    aw__json_set(status, "replicas_removed_within_5m", json_integer((json_int_t)back), &ok);
     aw__json_set(status, "saved",
                  aw__json_num(aw_recent_saved(&beside, summary.cost, summary.fallback_cost)), &ok);
     set_health(status, api, &told, ailing, &ailment, &ok);

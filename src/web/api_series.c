@@ -103,6 +103,15 @@ static void put_beside(FILE *out, const struct aw_recent_beside *beside)
     putc('}', out);
 }
 
+/* How often replicas were changed, and how often that was soon taken back. */
+static void put_changes(FILE *out, const struct aw_recent *watch, const struct aw_recent_one *one)
+{
+    uint64_t back;
+    fputs(",\"replica_changes_per_day\":", out);
+    put_real(out, aw_recent_changes(watch, one, &back));
+    fprintf(out, ",\"replicas_removed_within_5m\":%" PRIu64, back);
+}
+
 /* --- one workload ----------------------------------------------------------------------------- */
 
 /* The name that the path stands for, in full. */
@@ -192,6 +201,7 @@ enum aw_err aw__api_get_series(struct aw__api_call *call, struct aw_diag *diag)
             one->steps, one->missed);
     put_real(out, one->cost);
     put_beside(out, &one->beside);
+    put_changes(out, watch, one);
     putc('}', out);
     put_points(out, watch, one, first, kept - first);
     fputs("}\n", out);
@@ -374,6 +384,8 @@ static void put_rows(FILE *out, const struct aw_recent *watch, const uint32_t *r
     COLUMN(out, "missed", count, put_bool, has(L(i)->flags, AW_RECENT_MISSED));
     COLUMN(out, "steps", count, put_count, O(i)->steps);
     COLUMN(out, "missed_steps", count, put_count, O(i)->missed);
+    COLUMN(out, "replica_changes", count, put_count, O(i)->replica_changes);
+    COLUMN(out, "replicas_removed_within_5m", count, put_count, O(i)->taken_back);
     COLUMN(out, "cost_per_hour", count, put_real, L(i)->cost_per_hour);
     COLUMN(out, "fallback_cost_per_hour", count, put_real, L(i)->fallback_cost_per_hour);
     COLUMN(out, "twin_cost_per_hour", count, put_real, L(i)->twin_cost_per_hour);
@@ -413,6 +425,7 @@ enum aw_err aw__api_get_table(struct aw__api_call *call, struct aw_diag *diag)
             totals.steps, totals.missed);
     put_real(out, totals.cost);
     put_beside(out, &totals.beside);
+    put_changes(out, watch, NULL);
     putc('}', out);
     if (rows)
         put_rows(out, watch, rows, count);

@@ -157,8 +157,12 @@ static void set_decided(json_t *row, struct aw_api *api, const struct aw_desk_vi
         view->index < api->watch.count ? &api->watch.one[view->index] : NULL;
     const bool same = one && strcmp(one->name, view->name) == 0;
     const double saved = aw_recent_saved(same ? &one->beside : NULL, cost, other);
+    uint64_t back = 0;
+    const double changes = same ? aw_recent_changes(&api->watch, one, &back) : NAN;
     aw_recent_unlock(&api->watch);
     aw__json_set(row, "saved", aw__json_num(saved), ok);
+    aw__json_set(row, "replica_changes_per_day", aw__json_num(changes), ok);
+    aw__json_set(row, "replicas_removed_within_5m", json_integer((json_int_t)back), ok);
     aw__json_set(row, "watchdog", json_string(verdict_names[d->verdict]), ok);
     aw__json_set(row, "held_by", held_by_json(d), ok);
     aw__json_set(row, "why", json_string(aw_explanation_sentence(config, d, why, sizeof why)), ok);
@@ -167,11 +171,23 @@ static void set_decided(json_t *row, struct aw_api *api, const struct aw_desk_vi
 
 static void set_undecided(json_t *row, bool *ok)
 {
-    static const char *const keys[] = {"actor",        "model",          "cpu_millicores",
-                                       "memory_bytes", "recommended",    "cpu_used",
-                                       "memory_used",  "arrivals_per_s", "figures_age_s",
-                                       "latency_us",   "cost_per_hour",  "fallback_cost_per_hour",
-                                       "saved",        "watchdog",       "decided"};
+    static const char *const keys[] = {"actor",
+                                       "model",
+                                       "cpu_millicores",
+                                       "memory_bytes",
+                                       "recommended",
+                                       "cpu_used",
+                                       "memory_used",
+                                       "arrivals_per_s",
+                                       "figures_age_s",
+                                       "latency_us",
+                                       "cost_per_hour",
+                                       "fallback_cost_per_hour",
+                                       "saved",
+                                       "watchdog",
+                                       "decided",
+                                       "replica_changes_per_day",
+                                       "replicas_removed_within_5m"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         aw__json_set(row, keys[i], json_null(), ok);
     aw__json_set(row, "held_by", json_array(), ok);
@@ -297,7 +313,9 @@ static json_t *conditions_json(const struct aw_desk_view *view, const struct aw_
     add_condition(conditions, "AgentTrusted", trusted,
                   trusted ? aw_stage_name(aw_pilot_stage(view->pilot))
                           : aw_watchdog_cause_name(d->watchdog.cause),
-                  trusted ? aw_lifecycle_reason_format(&d->stay, text, sizeof text)
+                  trusted ? aw_lifecycle_reason_words(
+                                &d->stay, view->config->lifecycle.offline_least,
+                                aw_fallback_names[view->config->fallback.kind], text, sizeof text)
                           : aw_watchdog_reason_format(&d->watchdog, trip, sizeof trip),
                   &ok);
     return finish(conditions, ok);

@@ -60,8 +60,7 @@ static void ring_copy(void *to, uint32_t to_max, const void *from, uint32_t from
         memcpy((char *)to + (i % to_max) * size, (const char *)from + (i % from_max) * size, size);
 }
 
-/* Room for `slots` workloads; on failure everything is as it was. */
-static bool make_room(struct aw_recent *watch, uint32_t slots)
+bool aw__recent_room(struct aw_recent *watch, uint32_t slots)
 {
     if (slots <= watch->max)
         return true;
@@ -286,6 +285,10 @@ static void one_count(struct aw_recent *watch, struct aw_recent_one *one,
     const double hours = watch->step_s / HOUR_S;
     one->steps++;
     one->missed += (p->flags & AW_RECENT_MISSED) != 0;
+    const uint32_t turn =
+        p->wanted ? aw_replica_track_step(&one->track, p->wanted, p->at_us) : AW_TURN_NONE;
+    one->replica_changes += (turn & AW_TURN_CHANGE) != 0;
+    one->taken_back += (turn & AW_TURN_REMOVED) != 0;
     one->outcomes[p->outcome]++;
     one->model_changes += one->policy_id != d->policy_id && one->steps > 1;
     one->stage_changes += d->moved;
@@ -385,7 +388,7 @@ void aw_recent_tick(struct aw_recent *watch, struct aw_desk *desk)
     aw_desk_lock(desk);
     aw_recent_lock(watch);
     const uint32_t slots = aw_desk_count(desk);
-    const bool room = make_room(watch, slots);
+    const bool room = aw__recent_room(watch, slots);
     watch->ticks++;
     watch->dropped += !room;
     for (uint32_t i = 0; i < watch->count; i++)
@@ -477,6 +480,23 @@ double aw_recent_saved(const struct aw_recent_beside *beside, double cost_per_ho
     if (beside && beside->twin_cost > 0)
         return 1 - beside->cost / beside->twin_cost;
     return fallback_cost_per_hour > 0 ? 1 - cost_per_hour / fallback_cost_per_hour : NAN;
+}
+
+double aw_recent_changes(const struct aw_recent *watch, const struct aw_recent_one *one,
+                         uint64_t *ret_back)
+{
+    uint64_t changes = 0, steps = 0;
+    const uint32_t from = one ? (uint32_t)(one - watch->one) : 0;
+    *ret_back = 0;
+    for (uint32_t i = from; i < (one ? from + 1 : watch->count); i++) {
+        const struct aw_recent_one *each = &watch->one[i];
+        if (!each->seen)
+            continue;
+        changes += each->replica_changes;
+        *ret_back += each->taken_back;
+        steps += each->steps;
+    }
+    return steps ? 24 * HOUR_S * (double)changes / ((double)steps * watch->step_s) : NAN;
 }
 
 void aw_recent_beside(const struct aw_recent *watch, struct aw_recent_beside *ret)

@@ -11,7 +11,8 @@
  * Threads:    a lock of its own. tick takes the desk's lock first; a thread that holds this lock
  *             must not take the desk's.
  *
- * Nothing here outlives the process: the record is the store, the journal and the audit log.
+ * save and load carry it over a restart. It is no record: that is the store, the journal and the
+ * audit log.
  *
  * The trap: figures of a decision are those of the step that had ended when it was taken. What the
  * twin did comes after its step, and is therefore kept for the next tick.
@@ -22,6 +23,7 @@
 #include <pthread.h>
 
 #include "desk/desk.h"
+#include "task/turns.h"
 
 #define AW_RECENT_POINTS_MAX   1440u /* of one workload: six hours of steps of 15 s */
 #define AW_RECENT_POINTS_MIN   8u
@@ -106,6 +108,8 @@ struct aw_recent_one {
 
     /* since the start */
     uint64_t steps, missed, model_changes, stage_changes;
+    uint64_t replica_changes, taken_back; /* taken back: fewer within AW_STABILISATION_S of more */
+    struct aw_replica_track track;
     uint64_t outcomes[AW_RECENT_OUTCOME_COUNT];
     double reward, cost; /* sums; cost in $ */
     /* the same over steps of which the twin's figures are there */
@@ -162,6 +166,15 @@ AW_NODISCARD enum aw_err aw_recent_init(struct aw_recent *watch, double step_s,
                                         const struct aw_alloc *alloc);
 void aw_recent_deinit(struct aw_recent *watch); /* a zeroed one is a no-op */
 
+/* A file that replaces `path`; and what is in it, taken over before the first tick. No such file is
+ * no error; one that cannot be read is put aside (aw_envelope_set_aside): nothing is taken over. */
+AW_NODISCARD enum aw_err aw_recent_save(struct aw_recent *watch, const char *path,
+                                        struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw_recent_load(struct aw_recent *watch, const char *path,
+                                        struct aw_diag *diag);
+/* Room for `slots` workloads; false: no memory, and everything is as it was. */
+bool aw__recent_room(struct aw_recent *watch, uint32_t slots);
+
 /* What the twin of workload `index` did in the step that has just ended. */
 void aw_recent_twin(struct aw_recent *watch, uint32_t index, const struct aw_recent_twin *twin);
 /* A tick is over: reads what the desk's workloads have decided. */
@@ -177,6 +190,11 @@ void aw_recent_costs(const struct aw_pilot_config *config, const struct aw_decis
  * is no twin, the present plan against the one that the fallback proposes. */
 double aw_recent_saved(const struct aw_recent_beside *beside, double cost_per_hour,
                        double fallback_cost_per_hour);
+/* Times a day that `one`, or each of all seen (NULL), changed its number of replicas; NAN: not
+ * known yet. `ret_back`: how often one was removed within AW_STABILISATION_S of being added. With
+ * the lock held. */
+double aw_recent_changes(const struct aw_recent *watch, const struct aw_recent_one *one,
+                         uint64_t *ret_back);
 /* Of all workloads together; with the lock held. */
 void aw_recent_beside(const struct aw_recent *watch, struct aw_recent_beside *ret);
 

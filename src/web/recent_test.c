@@ -6,6 +6,8 @@
 #include "web/api_testing.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 /* --- a real loop ------------------------------------------------------------------------------ */
 
@@ -272,6 +274,73 @@ static void a_crowd_stays_within_its_bytes(void **state)
     assert_true(episodes * sizeof(struct aw_recent_episode) <= AW_RECENT_BYTES_MAX);
 }
 
+static void expect_same(const struct aw_recent *a, const struct aw_recent *b)
+{
+    assert_int_equal(a->ticks, b->ticks);
+    assert_int_equal(aw_recent_fleets(a), aw_recent_fleets(b));
+    for (uint32_t i = 0; i < aw_recent_fleets(a); i++)
+        assert_memory_equal(aw_recent_fleet(a, i), aw_recent_fleet(b, i),
+                            sizeof(struct aw_recent_fleet));
+    for (uint32_t w = 0; w < a->count; w++) {
+        const struct aw_recent_one *one = &a->one[w], *other = &b->one[w];
+        assert_string_equal(one->name, other->name);
+        assert_int_equal(one->steps, other->steps);
+        assert_int_equal(one->missed, other->missed);
+        assert_int_equal(one->replica_changes, other->replica_changes);
+        assert_memory_equal(&one->cost, &other->cost, sizeof one->cost);
+        assert_int_equal(aw_recent_points(a, one), aw_recent_points(b, other));
+        for (uint32_t i = 0; i < aw_recent_points(a, one); i++)
+            assert_memory_equal(aw_recent_point(a, one, i), aw_recent_point(b, other, i),
+                                sizeof(struct aw_recent_point));
+        assert_int_equal(aw_recent_episodes(a, one), aw_recent_episodes(b, other));
+        assert_memory_equal(&one->open, &other->open, sizeof one->open);
+    }
+}
+
+static void what_lately_happened_outlives_the_process(void **state)
+{
+    static struct aw_api_world world;
+    struct aw_recent watch, after;
+    struct aw_diag diag = {0};
+    char folder[] = "/tmp/aware-recent-XXXXXX", path[64], aside[96];
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/recent", folder);
+    snprintf(aside, sizeof aside, "%s.refused", path);
+    aw_api_world_open_with(&world, AW_GUARD_AUTO, false);
+    assert_ok(aw_recent_init(&watch, world.api_config.step_s, NULL));
+    assert_ok(aw_recent_init(&after, world.api_config.step_s, NULL));
+    assert_ok(aw_recent_load(&after, path, &diag)); /* there is none: nothing to take over */
+    for (uint32_t t = 0; t < 130; t++) {
+        aw_api_world_run(&world, 1);
+        aw_recent_tick(&watch, world.desk);
+    }
+    assert_ok(aw_recent_save(&watch, path, &diag));
+    assert_ok(aw_recent_load(&after, path, &diag));
+    expect_same(&watch, &after);
+    for (uint32_t t = 0; t < 3; t++) { /* and both go on alike */
+        aw_api_world_run(&world, 1);
+        aw_recent_tick(&watch, world.desk);
+        aw_recent_tick(&after, world.desk);
+    }
+    expect_same(&watch, &after);
+    aw_recent_deinit(&after);
+
+    /* one that ends too soon is put aside, and nothing of it is used */
+    assert_int_equal(truncate(path, 4000), 0);
+    assert_ok(aw_recent_init(&after, world.api_config.step_s, NULL));
+    assert_int_equal(aw_recent_load(&after, path, &diag), AW_ERR_FORMAT);
+    assert_int_equal(after.ticks, 0);
+    assert_int_equal(aw_recent_fleets(&after), 0);
+    assert_int_equal(unlink(aside), 0);
+    assert_int_equal(rmdir(folder), 0);
+    aw_recent_tick(&after, world.desk);
+    assert_int_equal(after.one[0].steps, 1);
+    aw_recent_deinit(&after);
+    aw_recent_deinit(&watch);
+    aw_api_world_close(&world);
+}
+
 AW_TEST_GROUP("recent")
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +350,7 @@ AW_TEST_GROUP("recent")
         cmocka_unit_test(a_ring_keeps_the_newest),
         cmocka_unit_test(room_is_taken_once_and_a_tick_without_memory_is_counted),
         cmocka_unit_test(a_past_moves_with_its_name),
+        cmocka_unit_test(what_lately_happened_outlives_the_process),
         cmocka_unit_test(a_crowd_stays_within_its_bytes),
     };
     return cmocka_run_group_tests_name("watch", tests, NULL, NULL);

@@ -37,7 +37,7 @@ VERBS = [line.split()[2:] for line in (ROOT / "docs/REFERENCE.md").read_text().s
          if line.startswith("## aware ")]
 
 
-def run(*args, env=None, stdout=subprocess.PIPE, cwd=None):
+def run(*args, env=None, stdout=subprocess.PIPE, cwd=None, timeout=100):
     """Runs aware with a bare environment; text in, text out. OpenBLAS's kernels stay those that
     the environment names: other ones round otherwise, and bytes are compared."""
     environment = {"PATH": os.environ.get("PATH", ""), "TERM": "xterm", **(env or {})}
@@ -45,7 +45,7 @@ def run(*args, env=None, stdout=subprocess.PIPE, cwd=None):
         if name.startswith(("ASAN_", "UBSAN_", "TSAN_", "LSAN_", "OPENBLAS_")):
             environment[name] = value
     return subprocess.run([AWARE, *args], stdout=stdout, stderr=subprocess.PIPE, text=True,
-                          env=environment, cwd=cwd, check=False, timeout=PATIENCE_S)
+                          env=environment, cwd=cwd, check=False, timeout=timeout * SLOWER)
 
 
 def expect(holds, what):

@@ -143,6 +143,39 @@ def a_daemon_answers_freezes_and_ends_well():
             expect(re.match(r"\d{4}-\d\d-\d\dT[\d:.]+Z (info |warn |error) \S", line), line)
 
 
+def the_series_and_sums_of_the_page_go_on_after_a_restart():
+    def seen(daemon):
+        return ask(daemon.socket, "/v1/workloads/-/web/series"), ask(daemon.socket, "/v1/series"), \
+            ask(daemon.socket, "/v1/table")["since_start"]
+
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with tempfile.TemporaryDirectory() as folder:
+            with Daemon(folder) as daemon:
+                daemon.ready()
+                until(lambda: len(seen(daemon)[0]["at"]) >= 120, "120 points")
+                # an order is saved with all else, at the next tick
+                ask(daemon.socket, "/v1/orders",
+                    {"kind": "freeze", "name": "api", "reason": "the test"}, 201)
+                saved = daemon.state / "recent"
+                made = saved.stat().st_mtime_ns if saved.exists() else 0
+                until(lambda: saved.exists() and saved.stat().st_mtime_ns > made, "a save")
+                one, fleet, sums = seen(daemon)
+                daemon.end(number)
+            with Daemon(folder) as daemon:
+                daemon.ready()
+                later, later_fleet, later_sums = until(
+                    lambda: (s := seen(daemon)) and len(s[0]["at"]) > len(one["at"]) and s,
+                    "points behind those of before")
+                expect(later["at"][:100] == one["at"][:100], f"{number}: old points are lost")
+                expect(later["cost_per_hour"][:100] == one["cost_per_hour"][:100], "and their cost")
+                expect(later["at"] == sorted(later["at"]), "points are in order")
+                expect(later_fleet["at"][:100] == fleet["at"][:100], "the fleet's points are lost")
+                expect(later_sums["steps"] >= 200 and later_sums["cost"] >= 0.8 * sums["cost"],
+                       f"{number}: since the start: {sums} and then {later_sums}")
+                expect(later["since_start"]["beside_twin"]["steps"] > 100,
+                       f"the twin's: {later['since_start']}")
+
+
 def a_killed_daemon_goes_on_frozen():
     with tempfile.TemporaryDirectory() as folder:
         with Daemon(folder) as daemon:

@@ -70,7 +70,7 @@ def rows_tell_of_every_episode_and_every_change():
                               re.M)) == 24, "a row for each of two workloads' 12 episodes")
         expect("~ disturbed: neighbour-cpu" in text and "~ disturbance ends" in text, text)
         expect(re.search(r"^In all, AWARE spent ", text, re.M), "the summary says it in words")
-        expect("Rails changed" in text and "watchdog" in text, "rails and watchdog are told")
+        expect("Guard rails limited" in text and "watchdog" in text, "rails and watchdog are told")
         expect(not re.search(r"\x1b|\r", text), "no control characters without a terminal")
         expect(Path(folder, "aware-state", "run.state").exists(), "the run is kept")
 
@@ -366,6 +366,24 @@ def the_demo_is_the_file_beside_it_and_writes_its_page():
         expect("http://" not in re.sub(r"http://www\.w3\.org", "", page) and
                not re.search(r'(src|href)="(?!data:|#)', page), "the page needs no other file")
         expect(not Path(folder, "aware-state").exists(), "the demo keeps no state")
+
+
+def the_demo_changes_replicas_little_and_takes_none_back():
+    """A day of the demo: at most 1.5 times the changes of HPA and VPA, none removed within five
+    minutes of being added, and cost within 3 % of the 0.79 of HPA and VPA that it was while
+    replicas came and went as the policy liked."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = expect_ok("run", "-o", "json", "--report", "none", "--state", "none", cwd=folder,
+                         timeout=1100)
+    whole = lines_of(done.stdout)[-1]["all"]["whole"]
+    own, twin = whole["aware"], whole["fallback"]
+    expect(own["steps"] == 5 * 24 * 240, f"a day of five workloads: {own['steps']} steps")
+    expect(twin["replica_changes"] > 100, f"HPA and VPA hardly moved: {twin}")
+    expect(own["replica_changes"] <= 1.5 * twin["replica_changes"],
+           f"{own['replica_changes']} changes, HPA and VPA {twin['replica_changes']}")
+    expect(own["replicas_removed_within_5m"] == 0,
+           f"{own['replicas_removed_within_5m']} removed within five minutes of being added")
+    expect(whole["cost_ratio"] <= 1.03 * 0.79, f"cost {whole['cost_ratio']} of HPA and VPA")
 
 
 def without_a_twin_there_is_nothing_to_compare_with():

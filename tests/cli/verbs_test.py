@@ -7,15 +7,18 @@ Exit status as in cli_test.py.
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import re
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 from pathlib import Path
@@ -25,6 +28,7 @@ from cli_test import expect, expect_ok, on_a_terminal, run
 from run_test import files
 
 ESCAPE = re.compile(r"\x1b|\r")
+ESCAPE_CODES = re.compile(r"\x1b\[[?0-9;]*[A-Za-z]")
 WAIT_S = 60
 
 
@@ -148,6 +152,43 @@ def top_gives_the_terminal_back():
         expect(process.wait(timeout=WAIT_S) == 0, "q ends it")
         expect(drawn.endswith(b"\x1b[?25h\x1b[?1049l"), f"the screen is given back: {drawn[-40:]}")
         expect(b"by slo" in drawn and b"by name" in drawn, "keys sort")
+
+
+def top_drills_down_and_comes_back():
+    """The arrows move, Enter shows all of one, ESC comes back; no line is wider than the screen."""
+    with tempfile.TemporaryDirectory() as folder, daemon(folder):
+        main, child = os.openpty()
+        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        process = subprocess.Popen([cli_test.AWARE, "top", "--sort", "name", "--state",
+                                    f"{folder}/aware-state"], stdin=child, stdout=child,
+                                   stderr=child, env={"TERM": "xterm", "PATH": os.environ["PATH"]})
+        os.close(child)
+        drawn = b""
+
+        def wait_for(word, key=b""):
+            nonlocal drawn
+            seen = len(drawn)
+            os.write(main, key)
+            while word not in drawn[seen:]:
+                ready, _, _ = select.select([main], [], [], WAIT_S)
+                expect(ready, f"waited for {word}: {drawn[-400:]}")
+                drawn += os.read(main, 65536)
+            return drawn[seen:]
+
+        wait_for(b"\x1b[7mapi")
+        wait_for(b"\x1b[7mweb", b"\x1b[B")
+        page = wait_for(b"ESC goes back", b"\r").decode()
+        expect("default/web" in page and "Conditions" in page, f"not all of web: {page}")
+        wait_for(b"\x1b[7mweb", b"\x1b")
+        text = drawn.decode().replace("\x1b[H", "\n").replace("\r", "")
+        for line in ESCAPE_CODES.sub("", text).split("\n"):
+            expect(len(line) <= 80, f"{len(line)} columns: {line}")
+        os.write(main, b"q")
+        with contextlib.suppress(OSError):
+            while os.read(main, 65536):
+                pass
+        os.close(main)
+        expect(process.wait(timeout=WAIT_S) == 0, "q ends it")
 
 
 # --- explaining ---------------------------------------------------------------------------------

@@ -23,7 +23,8 @@
   if (saved == null) tile("Spent", "$" + digits(own.cost), "nothing ran beside it to compare with", "");
   else tile(saved < 0 ? "Spent more" : "Saved", "$" + digits(Math.abs(saved)) + " (" + (100 * Math.abs(saved) / twin.cost).toFixed(1) + " %)", "$" + digits(own.cost) + " spent, $" + digits(twin.cost) + " by " + WORLD[1], saved < 0 ? "bad" : "good");
   tile("Missed against the budget", (100 * missed).toFixed(2) + " % of " + digits(100 * D.budget) + " %", "of steps missed the SLO" + (D.twin && twin.steps ? "; " + WORLD[1] + " " + (100 * twin.missed / twin.steps).toFixed(2) + " %" : ""), missed > D.budget ? "bad" : "good");
-  tile("Changes per day", perDay(own), "of the number of replicas, per workload" + (D.twin ? "; " + WORLD[1] + " " + perDay(twin) : ""), "");
+  const soon = (t) => (t.back ? digits(t.back) + " removed within 5 minutes of being added" : "none removed within 5 minutes of being added");
+  tile("Changes per day", perDay(own), "of the number of replicas, per workload, " + soon(own) + (D.twin ? "; " + WORLD[1] + " " + perDay(twin) : ""), "");
 
   // --- what the colours mean
   const key = $("key");
@@ -36,8 +37,8 @@
   // --- summary
   const table = $("summary");
   const HEADS = D.twin
-    ? ["", "Stage", "Serving at", "Cost", "once served", "SLO missed", "once served", "Reward", "CPU used", "Memory used", "Watchdog"]
-    : ["", "Stage", "Serving at", "Cost", "SLO missed", "Reward", "CPU used", "Memory used", "Watchdog"];
+    ? ["", "Stage", "Serving at", "Cost", "once served", "SLO missed", "once served", "Changes per day", "Taken back", "Reward", "CPU used", "Memory used", "Watchdog"]
+    : ["", "Stage", "Serving at", "Cost", "SLO missed", "Changes per day", "Taken back", "Reward", "CPU used", "Memory used", "Watchdog"];
   table.append(el("thead", {}, el("tr", {}, ...HEADS.map((h) => el("th", { textContent: h })))));
   const body = el("tbody");
   const per = (t, k) => (t.steps ? t[k] / t.steps : null);
@@ -51,6 +52,8 @@
     if (D.twin) tr.append(costCell(r.after));
     tr.append(missedCell(r.whole));
     if (D.twin) tr.append(missedCell(r.after));
+    const pair = (f) => f(r.whole[0]) + (D.twin ? " / " + f(r.whole[1]) : "");
+    tr.append(el("td", { textContent: pair(perDay) }), el("td", { textContent: pair((t) => digits(t.back)) }));
     tr.append(el("td", { textContent: both(r.whole, "reward", r.episode_steps, "") }), el("td", { textContent: both(r.whole, "ucpu", 100, " %") }), el("td", { textContent: both(r.whole, "umem", 100, " %") }), el("td", { textContent: String(r.trips) }));
     body.append(tr);
   };

@@ -31,8 +31,8 @@ function tiles(status, table, fleet) {
   const span = format.duration(Math.min(LATELY, fleet.at.length) * status.step_s);
   const budget = table.slo_budget.find((value) => value !== null) ?? null;
   const saving = status.saved;
-  const seconds = sum(last(fleet.workloads)) * status.step_s;
-  const perDay = seconds ? (86400 * sum(last(fleet.changes))) / seconds : null;
+  const perDay = status.replica_changes_per_day ?? null;
+  const back = status.replicas_removed_within_5m || 0;
   const pending = fleet.pending.at(-1) ?? 0;
   const learns = sum(table.learns_now);
   return [
@@ -47,8 +47,8 @@ function tiles(status, table, fleet) {
         : 'no workload misses it now'}${budget !== null ? `; the budget is ${format.percent(1 - budget, 0)}` : ''}`,
       'The share of steps in which a workload met its service-level objective; green while within the budget.',
       share === null ? '' : share > (budget ?? 0.01) ? 'bad' : 'good'),
-    tile(beside ? 'Saved against the fallback' : 'Saves against the fallback', saving === null ? '\u2013'
-      : format.percent(saving, 1),
+    tile(saving < -0.0005 ? 'Spends more than the fallback' : beside ? 'Saved against the fallback'
+      : 'Saves against the fallback', saving === null ? '\u2013' : format.percent(Math.abs(saving), 1),
     beside ? `${format.money(beside.cost)} spent, the twin under the fallback alone ` +
       `${format.money(beside.twin_cost)}; SLO missed ${format.percent(beside.missed_steps / beside.steps, 2)} ` +
       `and ${format.percent(beside.twin_missed_steps / beside.steps, 2)}`
@@ -62,8 +62,10 @@ function tiles(status, table, fleet) {
       `${format.percent(fleet.memory_used.at(-1) ?? null, 0)} used`,
     'What all replicas cost an hour now, by the prices of the profiles.'),
     tile('Changes', perDay === null ? '\u2013' : `${format.number(perDay)} a day`,
-      `of replicas or sizes, per workload, over the last ${span}`,
-      'How often a plan is changed. Each change costs something: a restart, or a pod to start or drain.'),
+      `of the number of replicas, per workload; ${back ? `${format.integer(back)} removed within 5 minutes of being added`
+        : 'none removed within 5 minutes of being added'}`,
+      'How often the number of replicas is changed. Each change costs something: a pod to start or to drain.',
+      back ? 'warn' : ''),
   ];
 }
 

@@ -126,7 +126,7 @@ function summary(w, series) {
       `at ${format.rate(w.arrivals_per_s)}`, 'How much of what the replicas have is used.'),
     tile('Cost', format.money(w.cost_per_hour, '/h'), saving === null || !beside
       ? `the fallback's plan: ${format.money(w.fallback_cost_per_hour, '/h')}`
-      : `${format.percent(saving, 1)} less than the fallback alone since the start`,
+      : `${format.percent(Math.abs(saving), 1)} ${saving < 0 ? 'more' : 'less'} than the fallback alone since the start`,
     'What its replicas cost an hour now, and what that saves.',
     saving > 0.005 ? 'good' : saving < -0.005 ? 'bad' : ''),
   ];
