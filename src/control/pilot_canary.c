@@ -210,6 +210,19 @@ void aw__pilot_canary_propose(struct aw_pilot *pilot, bool agent_acts, bool tria
         restore(pilot, agent_acts, proposed);
 }
 
+/* As if all that it wants more of were there already: the rails let sizes and replicas change one
+ * after the other, and what only waits for the other half is not cut. */
+static struct aw_reading with_more(const struct aw_reading *reading, const struct aw_plan *plan)
+{
+    struct aw_reading more = *reading;
+    for (uint32_t r = 0; r < AW_RESOURCES; r++)
+        if ((plan->set & AW_PLAN_BIT(r)) && plan->amount[r] > more.wanted[r])
+            more.wanted[r] = plan->amount[r];
+    if (more.replicas_ready < more.replicas_wanted)
+        more.replicas_ready = (uint32_t)more.replicas_wanted;
+    return more;
+}
+
 void aw__pilot_canary_decided(struct aw_pilot *pilot, const struct aw__pilot_trial *trial,
                               const struct aw_guard_input *rails, int64_t now_us)
 {
@@ -219,7 +232,9 @@ void aw__pilot_canary_decided(struct aw_pilot *pilot, const struct aw__pilot_tri
         !isnan(memory->reading.arrivals_per_s)) {
         struct aw_guard_input free_rails = *rails; /* what a person ordered is not its doing */
         struct aw_guard_result hypothetical = {0};
+        const struct aw_reading more = with_more(&memory->reading, &trial->plan);
         free_rails.ordered = false;
+        free_rails.reading = &more;
         aw_step_pass(&pilot->rules, &memory->guard, &free_rails, &trial->plan, now_us,
                      &hypothetical);
         const struct aw_canary_watched watched = {

@@ -23,7 +23,7 @@ static uint64_t mix_decision(uint64_t h, const struct aw_decision *d)
     return aw_hash_bytes(h, &d->canary.plan, sizeof d->canary.plan);
 }
 
-enum rule { SCANT, PLAIN, LAVISH };
+enum rule { SCANT, PLAIN, LAVISH, LARGE };
 
 /* Numbers that can be read; no trims to speak of, no sleep. */
 static struct aw_capacity_rule rule_of(enum rule kind)
@@ -31,9 +31,10 @@ static struct aw_capacity_rule rule_of(enum rule kind)
     static const struct {
         double cpu, margin;
     } of[] = {
-        [SCANT] = {0, 0},       /* a tenth of a core, four fifths of what is needed */
-        [PLAIN] = {0.62, 0.35}, /* a core, twice the need */
-        [LAVISH] = {0.62, 0.62} /* a core, five times the need */
+        [SCANT] = {0, 0},        /* a tenth of a core, four fifths of what is needed */
+        [PLAIN] = {0.62, 0.35},  /* a core, twice the need */
+        [LAVISH] = {0.62, 0.62}, /* a core, five times the need */
+        [LARGE] = {1, 0.35},     /* four cores, twice the need */
     };
     struct aw_capacity_rule rule;
     aw_capacity_rule_plain(&rule);
@@ -166,6 +167,32 @@ static void a_better_policy_is_adopted_and_keeps_what_it_learned(void **state)
     assert_true(acted >= 2 * EPISODE);
     assert_true(after < before);
     assert_true(aw__pilot_policy_id(b.pilot) == id);
+    bench_end(&b);
+}
+
+/* Three replicas of a core are to become one of four. The rails want the size before they let
+ * replicas go, which says nothing against the policy. */
+static void fewer_and_larger_replicas_are_no_reason_to_refuse(void **state)
+{
+    (void)state;
+    struct bench b;
+    serve(&b, PLAIN);
+    assert_true(b.sample.replicas_wanted > 1 && b.sample.cpu_millicores_wanted < 1500);
+    struct aw_guard_settings *rails = &b.pilot->rules.guard.settings; /* the others would hide it */
+    rails->replicas_down_cooldown = rails->replicas_stabilisation = 0;
+    rails->replicas_down_factor = rails->change_factor = 100;
+    try_rule(&b, LARGE);
+    const struct aw_decision *d;
+    do
+        d = bench_tick(&b);
+    while (d->canary.state == AW_CANARY_SHADOW);
+    assert_int_equal(d->canary.state, AW_CANARY_TRIAL);
+    int64_t fewest = b.sample.replicas_wanted;
+    while (d->canary.state == AW_CANARY_TRIAL) { /* dearer than predicted, it does not stay */
+        d = bench_tick(&b);
+        fewest = b.sample.replicas_wanted < fewest ? b.sample.replicas_wanted : fewest;
+    }
+    assert_int_equal(fewest, 1);
     bench_end(&b);
 }
 
@@ -591,6 +618,7 @@ AW_TEST_GROUP("pilot-canary")
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worse_policy_is_rolled_back_within_two_episodes),
         cmocka_unit_test(a_better_policy_is_adopted_and_keeps_what_it_learned),
+        cmocka_unit_test(fewer_and_larger_replicas_are_no_reason_to_refuse),
         cmocka_unit_test(in_the_shadow_it_is_asked_and_changes_nothing),
         cmocka_unit_test(
             a_trip_of_the_watchdog_rolls_back_at_once_and_is_not_held_against_the_stage),
