@@ -24,7 +24,7 @@ BENCHMARKS = ["nn", "rl", "env", "sim", "ope", "control", "balancer", "rpc", "tr
 
 
 def the_environments_are_measured():
-    document = json.loads(expect_ok("env", "--output", "json").stdout)
+    document = json.loads(expect_ok("env", "--output", "json", timeout=300).stdout)
     rates = {figure["name"]: figure["value"] for figure in document["figures"]}
     listed = subprocess.run([sys.argv[3], "env", "list", "-o", "json"], stdout=subprocess.PIPE,
                             check=True).stdout
