@@ -20,6 +20,7 @@
 #include "cluster/surrogate.h"
 
 #include <math.h>
+#include <string.h>
 
 #define AW__NEVER_US  INFINITY
 #define AW__NO_NODE   UINT32_MAX
@@ -296,6 +297,15 @@ static inline uint64_t aw__nodes_of(const struct aw_sim *sim, const uint16_t *on
     for (uint32_t n = sim->settings.node_count; n-- > 0;)
         nodes = nodes << 1 | (on_node[n] > 0);
     return nodes;
+}
+/* The first node that has one; there is one. */
+static inline uint32_t aw__first_node(const uint16_t *on_node)
+{
+    uint64_t word = 0;
+    uint32_t n = 0;
+    for (memcpy(&word, on_node, sizeof word); word == 0; memcpy(&word, on_node + n, sizeof word))
+        n += 4;
+    return n + (uint32_t)__builtin_ctzll(word) / 16;
 }
 static inline double aw__node_memory_mib(const struct aw_sim *sim)
 {
