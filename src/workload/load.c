@@ -186,12 +186,18 @@ double aw_load_rate(const struct aw_load *load, int64_t at_us)
     return (double)load->rate_per_s[slot_at(load, at_us)];
 }
 
+/* A rate, which has 24 bits, times less than this is exact, and so is the mean of such a sum. */
+#define EXACT_US (1 << 29)
+
 double aw_load_mean(const struct aw_load *load, int64_t from_us, int64_t to_us)
 {
     AW_ASSERT(from_us < to_us && from_us >= 0);
     const int64_t number = from_us / load->slot_us;
-    uint32_t slot = (uint32_t)(number % load->slot_count);
+    /* Mostly in the first round of the slots, and within one: without a second division then. */
+    uint32_t slot = (uint32_t)(number < load->slot_count ? number : number % load->slot_count);
     int64_t at = from_us, slot_end = (number + 1) * load->slot_us;
+    if (to_us <= slot_end && to_us - from_us < EXACT_US)
+        return (double)load->rate_per_s[slot];
     double sum = 0;
     while (at < to_us) {
         const int64_t end = slot_end < to_us ? slot_end : to_us;

@@ -81,7 +81,7 @@ struct victims {
     uint32_t count;
     struct {
         uint32_t id, count;
-    } run[AW_CLUSTER_PODS_MAX];
+    } run[AW__PIECE_PLACES]; /* as many as there are pods at most */
 };
 
 /* Memory of a pod, or of those that are one, over the interval. */

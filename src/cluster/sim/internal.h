@@ -21,6 +21,7 @@
 #include "cluster/surrogate.h"
 
 #include <math.h>
+#include <string.h>
 
 #define AW__NEVER_US  INFINITY
 #define AW__NO_NODE   UINT32_MAX
@@ -320,6 +321,15 @@ static inline double aw__node_limits(const struct aw_sim *sim)
 static inline bool aw__overcommitted(const struct aw_sim *sim)
 {
     return sim->settings.overcommit_cpu > 1;
+}
+/* The first node that has one; there is one. */
+static inline uint32_t aw__first_node(const uint16_t *on_node)
+{
+    uint64_t word = 0;
+    uint32_t n = 0;
+    for (memcpy(&word, on_node, sizeof word); word == 0; memcpy(&word, on_node + n, sizeof word))
+        n += 4;
+    return n + (uint32_t)__builtin_ctzll(word) / 16;
 }
 static inline double aw__node_memory_mib(const struct aw_sim *sim)
 {

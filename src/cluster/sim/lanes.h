@@ -11,7 +11,11 @@
 #ifndef AW_CLUSTER_SIM_LANES_H
 #define AW_CLUSTER_SIM_LANES_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #define LANES 8u
 
@@ -88,23 +92,6 @@ INLINE void at_least(floats *x, float limit)
     *x = (floats)(((ints)*x & above) | ((ints)(*x - *x + limit) & ~above));
 }
 
-/* The least and the most of its elements. */
-INLINE float least_of(const floats *x)
-{
-    float least = (*x)[0];
-    for (uint32_t i = 1; i < LANES; i++)
-        least = (*x)[i] < least ? (*x)[i] : least;
-    return least;
-}
-
-INLINE float most_of(const floats *x)
-{
-    float most = (*x)[0];
-    for (uint32_t i = 1; i < LANES; i++)
-        most = (*x)[i] > most ? (*x)[i] : most;
-    return most;
-}
-
 /* Four at a time, for what is done with sums of lanes. */
 typedef float quad __attribute__((vector_size(16)));
 typedef int32_t quad_ints __attribute__((vector_size(16)));
@@ -125,6 +112,46 @@ INLINE void sums_of(const floats *x, quad *ret)
     *ret = (__builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7)) +
            (__builtin_shufflevector(c, d, 0, 1, 4, 5) + __builtin_shufflevector(c, d, 2, 3, 6, 7));
 }
+
+/* Of each pair of elements the one that is less (sign 1) or more (sign -1). */
+INLINE void quad_pick(const quad *a, const quad *b, float sign, quad *ret)
+{
+    const quad_ints first = *a * sign < *b * sign;
+    *ret = (quad)(((quad_ints)*a & first) | ((quad_ints)*b & ~first));
+}
+
+/* The least (sign 1) or the most (sign -1) element of each of three; the fourth is the third
+ * again. */
+INLINE void extreme_of(const floats *x, float sign, quad *ret)
+{
+    quad pick[3], first, last;
+    for (int i = 0; i < 3; i++) {
+        const floats from = x[i];
+        const quad a = __builtin_shufflevector(from, from, 0, 1, 2, 3);
+        const quad b = __builtin_shufflevector(from, from, 4, 5, 6, 7);
+        quad_pick(&a, &b, sign, &pick[i]);
+    }
+    const quad a = __builtin_shufflevector(pick[0], pick[1], 0, 4, 1, 5);
+    const quad b = __builtin_shufflevector(pick[0], pick[1], 2, 6, 3, 7);
+    const quad c = __builtin_shufflevector(pick[2], pick[2], 0, 4, 1, 5);
+    const quad d = __builtin_shufflevector(pick[2], pick[2], 2, 6, 3, 7);
+    quad_pick(&a, &b, sign, &first);
+    quad_pick(&c, &d, sign, &last);
+    const quad e = __builtin_shufflevector(first, last, 0, 1, 4, 5);
+    const quad f = __builtin_shufflevector(first, last, 2, 3, 6, 7);
+    quad_pick(&e, &f, sign, ret);
+}
+
+/* Vectors of 64 bytes, for what gains by them: functions that are AW__WIDE may be called where the
+ * processor is. */
+#if defined(__x86_64__)
+#define AW__WIDE __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,popcnt")))
+static inline bool aw__cpu_wide(void)
+{
+    return __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512bw");
+}
+#endif
 
 /* Defines `name`, static or extern, as a call of the inline function `body` with `args`. */
 #if defined(__x86_64__)

@@ -119,18 +119,19 @@ struct quests {
 INLINE void quests_begin(const struct lines *lines, uint32_t parts, struct quests *q)
 {
     static const ints places = {0, 1, 2, 3, 4, 5, 6, 7};
-    floats log_share = {q->share[0], q->share[1], q->share[2], 1, 1, 1, 1, 1};
+    floats log_share = {q->share[0], q->share[1], q->share[2], 1, 1, 1, 1, 1}, ends[QUESTS];
     logarithm(&log_share);
     for (int i = 0; i < QUESTS; i++) {
         const float log_of = log_share[i];
         const struct line *line = &lines->line[(log_of < LOG_HALF) + (log_of < LOG_TWENTIETH)];
-        floats ends = line->at + (log_of - line->log_share) / line->slope, first = ends;
+        ends[i] = line->at + (log_of - line->log_share) / line->slope;
+        floats first = ends[i];
         first = __builtin_shufflevector(first, first, 0, 0, 0, 0, 0, 0, 0, 0);
         const ints none = places >= (int32_t)parts;
-        choose(&ends, &first, &none);
-        q->low[i] = least_of(&ends);
-        q->high[i] = most_of(&ends);
+        choose(&ends[i], &first, &none);
     }
+    extreme_of(ends, 1, &q->low);
+    extreme_of(ends, -1, &q->high);
     q->low[QUESTS] = q->low[0];
     q->high[QUESTS] = q->high[0];
     q->done = q->high <= NEAR * q->low;

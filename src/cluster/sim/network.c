@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define VECTORS (AW_SURROGATE_HIDDEN / LANES)
+#define HALF    (AW_SURROGATE_HIDDEN / 2)
 _Static_assert(AW_SURROGATE_WIDTH == LANES && AW_SURROGATE_OUTPUTS <= LANES,
                "the outputs are one vector");
 
@@ -23,7 +24,7 @@ static struct {
     float w1[AW_SURROGATE_HIDDEN][AW_SURROGATE_HIDDEN];
     float w2[AW_SURROGATE_HIDDEN][LANES];
     float b2[LANES];
-} by_input;
+} by_input __attribute__((aligned(64)));
 static pthread_once_t turned = PTHREAD_ONCE_INIT; /* not C11's: ThreadSanitizer knows this one */
 
 static void turn(void)
@@ -70,7 +71,13 @@ INLINE void begin_input(floats *sum, const float *from, const float *weights, fl
     }
 }
 
-INLINE void network(const float *sum, const struct aw__network_asked *asked, float *e)
+/* What cores and rate decide, in the order in which it is added. */
+static const uint8_t given[] = {AW__INPUT_ON_CPU,       AW__INPUT_CPU_LEFT, AW__INPUT_ON_THREADS,
+                                AW__INPUT_THREADS_LEFT, AW__INPUT_CORES,    AW__INPUT_CPU_BY_CORES,
+                                AW__INPUT_REQUESTS};
+#define GIVEN (sizeof given)
+
+INLINE void inputs_make(const struct aw__network_asked *asked, float *x)
 {
     const float cpu_left = 1 - asked->on_cpu, threads_left = 1 - asked->on_threads;
     floats logs = {cpu_left > AW__OFFLINE_FLOOR ? cpu_left : AW__OFFLINE_FLOOR,
@@ -82,24 +89,32 @@ INLINE void network(const float *sum, const struct aw__network_asked *asked, flo
                    1,
                    1};
     logarithm(&logs);
+    const float raw[GIVEN] = {asked->on_cpu, logs[0], asked->on_threads,
+                              logs[1],       logs[2], asked->log_cpu - logs[2],
+                              logs[3]};
+    for (uint32_t i = 0; i < GIVEN; i++)
+        x[i] = standard(given[i], raw[i]);
+}
+
+INLINE void outputs_make(floats *out, float *e)
+{
+    at_most(out, AW__RATIO_LIMIT);
+    *out = -*out;
+    at_most(out, AW__RATIO_LIMIT);
+    *out = -*out;
+    exponential(out);
+    store(out, e);
+}
+
+INLINE void network(const float *sum, const struct aw__network_asked *asked, float *e)
+{
+    float x[GIVEN], hidden[AW_SURROGATE_HIDDEN];
+    inputs_make(asked, x);
     floats a[VECTORS], b[VECTORS], c[VECTORS];
     for (uint32_t v = 0; v < VECTORS; v++)
         load(sum + v * LANES, &a[v]);
-    const struct {
-        enum aw__input input;
-        float x;
-    } given[] = {
-        {AW__INPUT_ON_CPU, asked->on_cpu},
-        {AW__INPUT_CPU_LEFT, logs[0]},
-        {AW__INPUT_ON_THREADS, asked->on_threads},
-        {AW__INPUT_THREADS_LEFT, logs[1]},
-        {AW__INPUT_CORES, logs[2]},
-        {AW__INPUT_CPU_BY_CORES, asked->log_cpu - logs[2]},
-        {AW__INPUT_REQUESTS, logs[3]},
-    };
-    for (uint32_t i = 0; i < sizeof given / sizeof *given; i++)
-        add_input(a, by_input.w0[given[i].input], standard(given[i].input, given[i].x));
-    float hidden[AW_SURROGATE_HIDDEN];
+    for (uint32_t i = 0; i < GIVEN; i++)
+        add_input(a, by_input.w0[given[i]], x[i]);
     for (uint32_t v = 0; v < VECTORS; v++) {
         relu(&a[v]);
         store(&a[v], hidden + v * LANES);
@@ -126,17 +141,67 @@ INLINE void network(const float *sum, const struct aw__network_asked *asked, flo
             y[i] += w[i] * hidden[k + i];
         }
     floats out = (y[0] + y[1]) + (y[2] + y[3]);
-    at_most(&out, AW__RATIO_LIMIT);
-    out = -out;
-    at_most(&out, AW__RATIO_LIMIT);
-    out = -out;
-    exponential(&out);
-    store(&out, e);
+    outputs_make(&out, e);
 }
 
-AW__LANES_TWICE(extern, aw__network_end,
+#if defined(__x86_64__)
+/* The same sums in the same order, sixteen at a time. */
+_Static_assert(AW_SURROGATE_HIDDEN == 2 * 16, "a layer is two such vectors");
+
+INLINE AW__WIDE __m512 wide_add(__m512 sum, const float *weights, float x)
+{
+    return sum + _mm512_loadu_ps(weights) * _mm512_set1_ps(x);
+}
+
+AW__WIDE static void network_wide(const float *sum, const struct aw__network_asked *asked, float *e)
+{
+    float x[GIVEN], hidden[AW_SURROGATE_HIDDEN] __attribute__((aligned(64)));
+    const __m512 zero = _mm512_setzero_ps();
+    inputs_make(asked, x);
+    __m512 a[2], b[2], c[2] = {zero, zero};
+    for (uint32_t v = 0; v < 2; v++) {
+        a[v] = _mm512_loadu_ps(sum + v * HALF);
+        b[v] = _mm512_loadu_ps(aw_weights.b1 + v * HALF);
+        for (uint32_t i = 0; i < GIVEN; i++)
+            a[v] = wide_add(a[v], by_input.w0[given[i]] + v * HALF, x[i]);
+        _mm512_store_ps(hidden + v * HALF, _mm512_max_ps(a[v], zero));
+    }
+    through_memory(hidden);
+#pragma GCC unroll 2 /* in full it drives other code out of the processor's cache */
+    for (uint32_t k = 0; k < AW_SURROGATE_HIDDEN; k += 2)
+        for (uint32_t v = 0; v < 2; v++) {
+            b[v] = wide_add(b[v], by_input.w1[k] + v * HALF, hidden[k]);
+            c[v] = wide_add(c[v], by_input.w1[k + 1] + v * HALF, hidden[k + 1]);
+        }
+    for (uint32_t v = 0; v < 2; v++)
+        a[v] = _mm512_max_ps(b[v] + c[v], zero);
+    /* Outputs for two inputs at once, one in each half of a vector. */
+    __m512i at = _mm512_set_epi32(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0);
+    __m512 y[2] = {_mm512_zextps256_ps512(_mm256_loadu_ps(by_input.b2)), zero};
+    for (uint32_t k = 0; k < AW_SURROGATE_HIDDEN; k += 2) {
+        y[k / 2 % 2] += _mm512_loadu_ps(by_input.w2[k]) * _mm512_permutexvar_ps(at, a[k / HALF]);
+        at = _mm512_add_epi32(at, _mm512_set1_epi32(2)); /* modulo 16 */
+    }
+    floats out = (_mm512_castps512_ps256(y[0]) + _mm512_extractf32x8_ps(y[0], 1)) +
+                 (_mm512_castps512_ps256(y[1]) + _mm512_extractf32x8_ps(y[1], 1));
+    outputs_make(&out, e);
+}
+#endif
+
+AW__LANES_TWICE(static, network_run,
                 (const float *sum, const struct aw__network_asked *asked, float *e), network,
                 (sum, asked, e))
+
+void aw__network_end(const float *sum, const struct aw__network_asked *asked, float *e)
+{
+#if defined(__x86_64__)
+    if (aw__cpu_wide()) {
+        network_wide(sum, asked, e);
+        return;
+    }
+#endif
+    network_run(sum, asked, e);
+}
 
 void aw__network_begin(const float *x, float *sum)
 {

@@ -59,6 +59,30 @@ static void vectors_give_what_the_textbook_gives(void **state)
     }
 }
 
+/* Recorded from plain vectors; AVX2 and AVX-512 add in the same order. New weights, new bits. */
+static void every_processor_gives_the_same_bits(void **state)
+{
+    (void)state;
+    static const uint32_t bits[][AW_SURROGATE_OUTPUTS] = {
+        {0x3f5c1552, 0x3f2784fa, 0x3fed0999, 0x3f0c7f30, 0x442046ab, 0x4007150d, 0x3ea0c2df},
+        {0x3f90e782, 0x3f6108a6, 0x3ffc9a58, 0x3ef32a78, 0x4134bc02, 0x3fa7c99e, 0x3e8696c9},
+        {0x3fba1998, 0x3f961ef9, 0x4000211d, 0x3eeb7844, 0x4102b763, 0x3e943b27, 0x3e823dc5},
+    };
+    float x[AW_SURROGATE_INPUTS], sum[AW_SURROGATE_HIDDEN], e[AW_SURROGATE_WIDTH];
+    for (uint32_t i = 0; i < AW_SURROGATE_INPUTS; i++)
+        x[i] = 0.125f * (float)i - 0.5f;
+    aw__network_begin(x, sum);
+    for (uint32_t k = 0; k < sizeof bits / sizeof *bits; k++) {
+        const struct aw__network_asked asked = {.on_cpu = 0.3f * (float)k + 0.1f,
+                                                .on_threads = 0.2f * (float)k,
+                                                .cores = 0.5f * (float)(k + 1),
+                                                .requests = 100.0f * (float)(k + 1),
+                                                .log_cpu = x[AW__INPUT_CPU]};
+        aw__network_end(sum, &asked, e);
+        assert_memory_equal(e, bits[k], sizeof bits[k]);
+    }
+}
+
 static void no_load_and_no_cpu_time_are_finite(void **state)
 {
     (void)state;
@@ -82,6 +106,7 @@ AW_TEST_GROUP("sim-network")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vectors_give_what_the_textbook_gives),
+        cmocka_unit_test(every_processor_gives_the_same_bits),
         cmocka_unit_test(no_load_and_no_cpu_time_are_finite),
     };
     return cmocka_run_group_tests_name("sim-network", tests, NULL, NULL);

@@ -152,6 +152,83 @@ AW__LANES_TWICE(static, take_run,
                  uint32_t *ret_left),
                 take, (sim, offers, count, ret_on_node, ret_left))
 
+#if defined(__x86_64__)
+/* The same on up to eight nodes, which are one vector, and stay in registers. */
+#define FEW 8u
+
+INLINE AW__WIDE __m512d wide_score(const struct offers *offers, __m512d cores_taken,
+                                   __m512d memory_taken_mib)
+{
+    const __m512d cores = offers->cores_usable - cores_taken - offers->cores_want;
+    const __m512d memory = offers->memory_usable_mib - memory_taken_mib - offers->memory_want_mib;
+    const __mmask8 fits =
+        _mm512_cmp_pd_mask(cores, _mm512_set1_pd(-AW__CORES_SLACK), _CMP_GE_OQ) &
+        _mm512_cmp_pd_mask(memory, _mm512_set1_pd(-AW__MEMORY_SLACK_MIB), _CMP_GE_OQ);
+    const __m512d least = _mm512_min_pd(cores / offers->cores, memory / offers->memory_mib);
+    return _mm512_mask_mov_pd(_mm512_set1_pd(NO_ROOM), fits, least);
+}
+
+/* The `most` best, and the first of equals. */
+INLINE AW__WIDE __mmask8 wide_best(__m512d score, uint32_t most)
+{
+    const __m512i one = _mm512_set1_epi64(1);
+    __m512i better = _mm512_setzero_si512();
+    double scores[FEW];
+    _mm512_storeu_pd(scores, score);
+    for (uint32_t n = 0; n < FEW; n++) {
+        const __m512d other = _mm512_set1_pd(scores[n]);
+        const __mmask8 later = (__mmask8)(0xfeu << n);
+        better = _mm512_mask_add_epi64(better,
+                                       _mm512_cmp_pd_mask(score, other, _CMP_LT_OQ) |
+                                           (_mm512_cmp_pd_mask(score, other, _CMP_EQ_OQ) & later),
+                                       better, one);
+    }
+    return _mm512_cmplt_epi64_mask(better, _mm512_set1_epi64(most));
+}
+
+AW__WIDE static uint32_t take_wide(struct aw_sim *sim, const struct offers *offers, uint32_t count,
+                                   uint16_t *ret_on_node)
+{
+    struct aw__nodes *nodes = sim->nodes;
+    const __m512d want = _mm512_set1_pd(offers->cores_want);
+    const __m512d want_mib = _mm512_set1_pd(offers->memory_want_mib);
+    const __m512d none = _mm512_set1_pd(NO_ROOM);
+    const __mmask8 up = _mm512_cmp_pd_mask(_mm512_loadu_pd(nodes->down_until_us),
+                                           _mm512_set1_pd(sim->world->now_us), _CMP_LE_OQ);
+    __m512d cores = _mm512_mask_loadu_pd(_mm512_set1_pd(INFINITY), up, nodes->cores_taken);
+    __m512d memory = _mm512_mask_loadu_pd(_mm512_set1_pd(INFINITY), up, nodes->memory_taken_mib);
+    __m512i pods = _mm512_setzero_si512();
+    __m512d score = wide_score(offers, cores, memory);
+    uint32_t left = count;
+    while (left > 0) {
+        const __m512d after = wide_score(offers, cores + want, memory + want_mib);
+        const __m512d bar = _mm512_set1_pd(_mm512_reduce_max_pd(after));
+        __mmask8 chosen = _mm512_cmp_pd_mask(score, bar, _CMP_GT_OQ);
+        uint32_t most = left;
+        if (chosen == 0) { /* no room; or pods so small that they leave the best as it is */
+            chosen = _mm512_cmp_pd_mask(score, none, _CMP_GT_OQ);
+            most = 1;
+        }
+        if (chosen == 0)
+            break;
+        uint32_t placed = (uint32_t)_mm_popcnt_u32(chosen);
+        if (placed > most) {
+            chosen = wide_best(score, most);
+            placed = most;
+        }
+        pods = _mm512_mask_add_epi64(pods, chosen, pods, _mm512_set1_epi64(1));
+        cores = _mm512_mask_add_pd(cores, chosen, cores, want);
+        memory = _mm512_mask_add_pd(memory, chosen, memory, want_mib);
+        score = _mm512_mask_mov_pd(score, chosen, after);
+        left -= placed;
+    }
+    _mm512_mask_storeu_pd(nodes->cores_taken, up, cores);
+    _mm512_mask_storeu_pd(nodes->memory_taken_mib, up, memory);
+    _mm_storeu_si128((__m128i *)ret_on_node, _mm512_cvtepi64_epi16(pods));
+    return count - left;
+}
+#endif
+
 uint32_t aw__nodes_take(struct aw_sim *sim, double cores, double memory_mib, uint32_t count,
                         uint16_t *ret_on_node)
 {
@@ -166,6 +243,10 @@ uint32_t aw__nodes_take(struct aw_sim *sim, double cores, double memory_mib, uin
     offers.memory_usable_mib = node_mib * (1 - world->neighbour_memory);
     offers.cores_want = cores;
     offers.memory_want_mib = memory_mib;
+#if defined(__x86_64__)
+    if (offers.nodes <= FEW && aw__cpu_wide())
+        return take_wide(sim, &offers, count, ret_on_node);
+#endif
     uint32_t left;
     take_run(sim, &offers, count, ret_on_node, &left);
     return count - left;

@@ -8,6 +8,7 @@
  * id and need not be kept.
  */
 #include "cluster/sim/internal.h"
+#include "cluster/sim/lanes.h"
 
 #include <string.h>
 
@@ -27,14 +28,51 @@ struct aw__pod *aw__pod_place(struct aw_sim *sim, uint32_t w)
     return &pods[i];
 }
 
+/* The factors of up to eight processes from `id` on. */
+static void noise_of(uint64_t key, uint32_t id, uint32_t count, double *ret)
+{
+    for (uint32_t i = 0; i < count && i < 8; i++)
+        ret[i] = 1 + AW__MEMORY_SPREAD * aw__noise_at(key, id + i);
+}
+
+#if defined(__x86_64__)
+/* The same, of eight at once. */
+AW__WIDE static void noise_of_wide(uint64_t key, uint32_t id, double *ret)
+{
+    const __m512i low = _mm512_set1_epi64(0x0000ffff0000ffff);
+    const __m512i ids =
+        _mm512_add_epi64(_mm512_set1_epi64(id), _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
+    __m512i z = _mm512_add_epi64(
+        _mm512_set1_epi64((long long)key),
+        _mm512_mullo_epi64(ids, _mm512_set1_epi64((long long)0x9e3779b97f4a7c15u)));
+    z = _mm512_mullo_epi64(_mm512_xor_epi64(z, _mm512_srli_epi64(z, 30)),
+                           _mm512_set1_epi64((long long)0xbf58476d1ce4e5b9u));
+    z = _mm512_mullo_epi64(_mm512_xor_epi64(z, _mm512_srli_epi64(z, 27)),
+                           _mm512_set1_epi64((long long)0x94d049bb133111ebu));
+    z = _mm512_xor_epi64(z, _mm512_srli_epi64(z, 31));
+    z = _mm512_add_epi64(_mm512_and_epi64(z, low), _mm512_and_epi64(_mm512_srli_epi64(z, 16), low));
+    z = _mm512_add_epi64(z, _mm512_srli_epi64(z, 32));
+    const __m512d sum = _mm512_cvtepi64_pd(_mm512_and_epi64(z, _mm512_set1_epi64(0xffffffff)));
+    const __m512d noise = (sum * (1.0 / 65536) - 1.99996948242) * 1.7320508075688772;
+    _mm512_storeu_pd(ret, 1 + AW__MEMORY_SPREAD * noise);
+}
+#endif
+
 void aw__pod_noise(const struct aw__workload *workload, struct aw__pod *pod)
 {
     const double before = pod->memory_noise;
-    double sum = 0, high = 0;
+    double sum = 0, high = 0, noise[8];
     for (uint32_t k = 0; k < pod->count; k++) {
-        const double noise = aw__memory_noise(workload, pod->id + k);
-        sum += noise;
-        high = aw__max(high, noise);
+        if (k % 8 == 0) {
+#if defined(__x86_64__)
+            if (aw__cpu_wide())
+                noise_of_wide(workload->memory_key, pod->id + k, noise);
+            else
+#endif
+                noise_of(workload->memory_key, pod->id + k, pod->count - k, noise);
+        }
+        sum += noise[k % 8];
+        high = aw__max(high, noise[k % 8]);
     }
     pod->memory_noise = sum / pod->count;
     pod->memory_noise_high = high;
@@ -42,22 +80,38 @@ void aw__pod_noise(const struct aw__workload *workload, struct aw__pod *pod)
     pod->read_memory_mib += aw__base_memory_mib(workload) * (pod->memory_noise - before);
 }
 
+/* How many pods are on each of some nodes. */
+#define WIDE 8u
+typedef uint16_t counts __attribute__((vector_size(2 * WIDE), aligned(2), may_alias));
+_Static_assert(AW_SIM_NODES_MAX % WIDE == 0, "nodes are whole vectors");
+
+/* The sum of elements that are 0 or 1. */
+static uint32_t ones_of(const counts *ones)
+{
+    uint64_t words[2];
+    memcpy(words, ones, sizeof words);
+    return (uint32_t)((words[0] + words[1]) * 0x0001000100010001 >> 48);
+}
+
 /* Takes `count` of them from the nodes that have most, as a ReplicaSet chooses when it scales in;
  * the first of equals. */
 static void from_fullest(const struct aw_sim *sim, struct aw__pod *pod, struct aw__pod *part,
                          uint32_t count)
 {
-    while (count > 0) {
-        uint16_t most = 0;
-        for (uint32_t n = 0; n < sim->settings.node_count; n++)
-            most = pod->on_node[n] > most ? pod->on_node[n] : most;
-        for (uint32_t n = 0; n < sim->settings.node_count; n++) {
-            const uint16_t one = (pod->on_node[n] == most) & (count > 0);
-            pod->on_node[n] -= one;
-            part->on_node[n] += one;
-            count -= one;
+    const uint32_t nodes = sim->settings.node_count;
+    uint16_t most = 0;
+    for (uint32_t n = 0; n < nodes; n++)
+        most = pod->on_node[n] > most ? pod->on_node[n] : most;
+    for (; count > 0; most--) /* which those that had it leave behind */
+        for (uint32_t n = 0; n < nodes && count > 0; n += WIDE) {
+            counts *from = (counts *)&pod->on_node[n], *to = (counts *)&part->on_node[n];
+            counts one = (counts)(*from == most) & 1;
+            for (uint32_t k = WIDE, more = ones_of(&one); more > count; more -= one[k], one[k] = 0)
+                k--;
+            *from -= one;
+            *to += one;
+            count -= ones_of(&one);
         }
-    }
 }
 
 static struct aw__pod *part_from(struct aw_sim *sim, uint32_t w, struct aw__pod *pod,
@@ -80,8 +134,8 @@ static struct aw__pod *part_from(struct aw_sim *sim, uint32_t w, struct aw__pod 
         pod->on_node[node] -= (uint16_t)count;
         part->on_node[node] = (uint16_t)count;
     }
-    pod->node = (uint32_t)__builtin_ctzll(aw__nodes_of(sim, pod->on_node));
-    part->node = (uint32_t)__builtin_ctzll(aw__nodes_of(sim, part->on_node));
+    pod->node = aw__first_node(pod->on_node);
+    part->node = aw__first_node(part->on_node);
     return part;
 }
 
