@@ -92,6 +92,7 @@ struct aw_pilot_config {
     const struct aw_pretrained *model;
     /* What others have lived, to begin with (borrowed likewise); NULL: there is none. */
     const struct aw_library *library;
+    uint32_t unknown; /* of its applications the one that is not to be known, from 1; 0: none */
     /* Networks of agents that learned together, of which all workloads of a category have one
      * (borrowed likewise); NULL: there are none. */
     const struct aw_peers_model *peers;

@@ -139,6 +139,7 @@ static enum aw_err settings_take(struct aw__evaluate *ask, const struct aw_args 
     config->apps_each = (uint32_t)aw_args_number(args, "each");
     config->ceiling = !aw_args_given(args, "no-ceiling");
     config->cores = MEAN_CORES;
+    config->leave_out = ask->pool == POOL_TAUGHT; /* what the library was taught on */
     config->pilot.agent =
         strcmp(aw_args_text(args, "agent"), "network") ? AW_POLICY_CAPACITY : AW_POLICY_NETWORK;
     ask->paper = !strcmp(aw_args_text(args, "preset"), "paper");
@@ -206,6 +207,8 @@ static enum aw_err ask_take(const struct aw_call *run, struct aw__evaluate *ask,
     const char *apps = aw_args_text(args, "apps");
     enum aw_err err = settings_take(ask, args, diag);
     err = err ? err : model_take(run, ask, diag);
+    if (!err && aw_args_given(args, "baselines"))
+        err = aw__evaluate_baselines(ask, aw_args_text(args, "baselines"), diag);
     err = err ? err
               : apps_range(apps  ? apps
                            : day ? APPS_DAY
@@ -456,6 +459,9 @@ static const struct aw_option evaluate_options[] = {
               "day: the world changes at noon for good; who learns again, beside one that does not "
               "and one that has known nothing else",
               .choices = drift_choices),
+    AW_OPTION(TEXT, "baselines", 0, "FOLDER", NULL,
+              "day: where tuned baselines are kept, so that they need not be tuned again beside "
+              "another policy"),
     AW_OPTION(TEXT, "budget", 0, "SHARE", "0.01", "share of steps that may miss the SLO"),
     AW_FLAG("no-ceiling", 0, "converged: without the oracle of cost"),
     AW_OPTION_THREADS("0", "threads; 0: one per processor; results do not depend on it"),

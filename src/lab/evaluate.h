@@ -34,11 +34,17 @@ struct aw__evaluate {
     uint64_t pool;
     uint32_t first, count; /* applications of the pool */
     struct aw_evaluate_app *apps;
-    struct aw_model_shelf *shelf; /* of config.pilot.model; NULL: none */
-    char load[512];               /* as asked, without directories */
-    char command[1024];           /* that makes the same table */
-    double seconds;               /* that it took */
+    struct aw_model_shelf *shelf;   /* of config.pilot.model; NULL: none */
+    struct aw_evaluate_shelf doors; /* of `baselines` */
+    char baselines[AW_TEXT_MAX];    /* folder of those that were tuned before; empty: none */
+    char load[512];                 /* as asked, without directories */
+    char command[1024];             /* that makes the same table */
+    double seconds;                 /* that it took */
 };
+
+/* Tuned baselines are taken from `folder`, and kept there. */
+AW_NODISCARD enum aw_err aw__evaluate_baselines(struct aw__evaluate *ask, const char *folder,
+                                                struct aw_diag *diag);
 
 /* Each prints one whole document to stdout. */
 enum aw_err aw__evaluate_print_bootstrap(const struct aw_call *run, const struct aw__evaluate *ask,

@@ -53,7 +53,8 @@ struct aw_policy_task {
     struct aw_slo slo;
     struct aw_prices prices;
     double step_s;
-    const struct aw_library *library;   /* borrowed; NULL: there is none */
+    const struct aw_library *library; /* borrowed; NULL: there is none */
+    uint32_t unknown;                 /* its application that is not to be known, from 1; 0: none */
     const struct aw_peers_model *peers; /* of agents that learned together; likewise */
 };
 

@@ -365,6 +365,8 @@ void aw__life_pilot(const struct aw__life *life, struct aw_pilot_config *pilot)
         pilot->slo.latency_us_p99 = life->slo_latency_us;
     pilot->seed = life_seed(life->seed, life->app->index);
     pilot->retrain = life->retrain;
+    if (config->leave_out && pilot->library && life->app->index < pilot->library->distinct)
+        pilot->unknown = life->app->index + 1;
     pilot->lifecycle.bootstrap = life->bootstrap;
     if (!life->bootstrap) { /* nobody takes control away from it */
         pilot->watchdog.slack = SLACK_NO_BOUND;

@@ -64,8 +64,10 @@ struct aw_evaluate_config {
     double cores;                       /* disturbances: that the heavier world needs on average */
     bool ceiling;                       /* converged: run the oracle too */
     const char *fallback;               /* day: untuned; of aw_fallback_names */
+    bool leave_out;                     /* an application is not to be found in the library */
     bool foreign;                       /* day: the load is of a kind that nothing was chosen on */
-    const struct aw_evaluate_shelf *shelf; /* disturbances, bootstrapping; may be NULL */
+    const struct aw_evaluate_shelf
+        *shelf; /* disturbances, bootstrapping, a day's baselines; may be NULL */
 };
 /* Defaults of every table; 3 seeds, 4 halves to learn, 150 evaluations to tune a baseline. */
 void aw_evaluate_config_init(struct aw_evaluate_config *config);

@@ -218,24 +218,26 @@ static bool rule_step(void *ctx, const struct aw_simulate_step *step)
 }
 
 /* Each baseline is tuned once, as an application's owner would, and then run with every seed. */
-static enum aw_err run_rules(const struct work *work, const struct aw_evaluate_app *app,
-                             const struct aw__day *day, struct rule_unit *unit,
-                             struct aw_diag *diag)
+static enum aw_err run_rules(void *ctx, uint32_t i, struct aw_diag *diag)
 {
+    const struct work *work = ctx;
     const struct aw_evaluate_config *config = work->config;
+    const struct aw_evaluate_app *app = &work->apps[i];
+    struct rule_unit *unit = &work->rule[i];
     const uint64_t first = config->simulate.seed;
-    enum aw_err err = AW_OK;
+    struct aw__day day;
+    enum aw_err err = aw__day_first(config, app, &day, diag);
     for (uint32_t r = 0; !err && r < AW_EVALUATE_RULES; r++) {
         struct aw__rule rule;
-        err = aw__rule_tune(config, app, day, first, aw_evaluate_rule_names[r], work->alloc, &rule,
+        err = aw__rule_tune(config, app, &day, first, aw_evaluate_rule_names[r], work->alloc, &rule,
                             diag);
         err = err ? err
-                  : aw__rule_learned(config, app, day, first, &rule, work->alloc, &unit->learned[r],
-                                     diag);
+                  : aw__rule_learned(config, app, &day, first, &rule, work->alloc,
+                                     &unit->learned[r], diag);
         for (uint32_t s = 0; !err && s < config->seeds; s++) {
             struct rule_watch watch = {.span = unit->span[r],
-                                       .times = times_of(day, config->simulate.settings.step_s)};
-            err = aw__rule_day(config, app, day, first + s, &rule, rule_step, &watch, work->alloc,
+                                       .times = times_of(&day, config->simulate.settings.step_s)};
+            err = aw__rule_day(config, app, &day, first + s, &rule, rule_step, &watch, work->alloc,
                                diag);
         }
     }
@@ -251,9 +253,10 @@ static enum aw_err run_unit(void *ctx, uint32_t turn, struct aw_diag *diag)
     enum aw_err err = aw__day_first(work->config, app, &day, diag);
     if (err)
         return err;
-    return k == seeds ? run_rules(work, app, &day, &work->rule[i], diag)
-                      : live(work, app, &day, work->config->simulate.seed + k,
-                             &work->life[i * seeds + k], diag);
+    if (k == seeds)
+        return aw__model_shelf_use(work->config->shelf, i, &work->rule[i], sizeof work->rule[i],
+                                   run_rules, ctx, diag);
+    return live(work, app, &day, work->config->simulate.seed + k, &work->life[i * seeds + k], diag);
 }
 
 /* All seeds of one application together. */

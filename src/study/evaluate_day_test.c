@@ -119,6 +119,35 @@ static uint64_t missed_of(const struct aw_evaluate_day *row, uint32_t when)
     return all;
 }
 
+/* Of one application: what was kept, and how often it was asked for and put there. */
+struct kept {
+    char piece[16u << 10];
+    size_t size;
+    uint32_t asked, put;
+};
+
+static bool kept_take(void *ctx, uint32_t turn, void *piece, size_t size)
+{
+    struct kept *kept = ctx;
+    kept->asked++;
+    if (turn != 0 || kept->size != size)
+        return false;
+    memcpy(piece, kept->piece, size);
+    return true;
+}
+
+static enum aw_err kept_put(void *ctx, uint32_t turn, const void *piece, size_t size,
+                            struct aw_diag *diag)
+{
+    (void)diag;
+    struct kept *kept = ctx;
+    assert_true(turn == 0 && size <= sizeof kept->piece);
+    memcpy(kept->piece, piece, size);
+    kept->size = size;
+    kept->put++;
+    return AW_OK;
+}
+
 static void everybody_lives_through_the_same_day_and_every_miss_is_labelled(void **state)
 {
     (void)state;
@@ -127,8 +156,12 @@ static void everybody_lives_through_the_same_day_and_every_miss_is_labelled(void
     struct aw_evaluate_config config;
     struct aw_evaluate_app app;
     struct aw_evaluate_day_sum sum;
+    static struct kept kept;
+    const struct aw_evaluate_shelf shelf = {kept_take, kept_put, &kept};
     prepare(&config, &app);
+    config.shelf = &shelf;
     assert_ok(aw_evaluate_day(&config, &app, 1, NULL, NULL, NULL, &row, NULL));
+    assert_true(kept.asked == 1 && kept.put == 1); /* baselines are kept, lives are not */
     for (uint32_t s = 0; s < AW_EVALUATE_SPANS; s++) {
         assert_int_equal(row.life[s].steps, steps[s] * SEEDS);
         for (uint32_t r = 0; r < AW_EVALUATE_RULES; r++) {
@@ -143,9 +176,15 @@ static void everybody_lives_through_the_same_day_and_every_miss_is_labelled(void
     assert_true(row.worst_six_hours >= 0 && row.worst_six_hours <= 1);
     assert_true(row.life[AW_EVALUATE_SPAN_WHOLE].replica_changes > 0);
     config.simulate.thread_count = 3;
+    config.shelf = NULL;
     assert_ok(aw_evaluate_day(&config, &app, 1, NULL, NULL, NULL, &again, NULL));
     assert_memory_equal(&row.life, &again.life, sizeof row.life);
     assert_memory_equal(&row.rule, &again.rule, sizeof row.rule);
+    config.shelf = &shelf;
+    assert_ok(aw_evaluate_day(&config, &app, 1, NULL, NULL, NULL, &again, NULL));
+    assert_true(kept.asked == 2 && kept.put == 1);
+    assert_memory_equal(&row.rule, &again.rule, sizeof row.rule);
+    assert_memory_equal(&row.life, &again.life, sizeof row.life);
     assert_ok(aw_evaluate_day_sum(&config, &row, 1, NULL, &sum, NULL));
     assert_close(sum.cost_day2, row.cost_day2, 1e-12);
     assert_close(sum.cost_day2_median, row.cost_day2, 1e-12);
