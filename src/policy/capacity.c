@@ -12,8 +12,10 @@
 #define CONTEXT_MOST     56u /* steps after which something is chosen, whatever was seen */
 #define SWITCH_MISSED    6u  /* steps missed of the last SWITCH_OF: more careful numbers */
 #define SWITCH_OF        40u
-#define SWITCH_LEVEL_MAX 2u  /* one rule for all costs more than misses do */
-#define SWITCH_GRACE     10u /* steps after a change that are still the old numbers' doing */
+#define SWITCH_LEVEL_MAX 2u /* one rule for all costs more than misses do */
+#define FIT_MISSED_MOST  0.25
+#define FIT_LATENCY_MOST (-0.7) /* ln of the latency over the SLO's, mean: half of it */
+#define SWITCH_GRACE     10u    /* steps after a change that are still the old numbers' doing */
 
 struct aw_capacity *aw_capacity_of(const struct aw_policy *policy)
 {
@@ -73,6 +75,35 @@ static bool capacity_act(void *self, const struct aw_policy_seen *seen,
     return true;
 }
 
+/* Rules were lived under loads of cores. Where one replica of a rule's size is more than the
+ * highest load seen is worth, and smaller ones were far below the SLO under the fallback, the
+ * smaller ones do here: what was lived here outranks what was lived elsewhere. Steps that the
+ * fallback missed are then for want of replicas, which the rule's margin sees to. */
+static struct aw_capacity_rule fitted(const struct aw_capacity_rule *rule, const float *seen)
+{
+    struct aw_capacity_rule fit = *rule;
+    const double had = exp((double)seen[AW_CONTEXT_SIZE]);
+    const double high = exp((double)seen[AW_CONTEXT_CORES] + (double)seen[AW_CONTEXT_PEAK]);
+    const double worth = high * aw_capacity_rule_value(rule, AW_CAPACITY_RULE_MARGIN);
+    const double size =
+        had > worth ? had : worth; /* NAN where CPU was not measured: nothing fits */
+    if ((double)seen[AW_CONTEXT_MISSED] <= FIT_MISSED_MOST &&
+        (double)seen[AW_CONTEXT_LATENCY] <= FIT_LATENCY_MOST &&
+        size < aw_capacity_rule_value(rule, AW_CAPACITY_RULE_CPU))
+        fit.x[AW_CAPACITY_RULE_CPU] = aw_capacity_rule_place(AW_CAPACITY_RULE_CPU, size);
+    return fit;
+}
+
+/* Whether its numbers are a rule of the library with a size of its own. */
+static bool is_fitted(const struct aw_capacity *capacity)
+{
+    const struct aw_library *library = capacity->task.library;
+    for (uint32_t r = 0; r < library->rules; r++)
+        if (aw_capacity_rule_id(&library->rule[r]) == capacity->memory.id)
+            return false;
+    return true;
+}
+
 /* Takes the numbers that did best elsewhere, at least as careful as `level`; `more`: and others
  * than those in force, where there are any. */
 static void choose(struct aw_capacity *capacity, uint32_t level, bool more)
@@ -86,13 +117,17 @@ static void choose(struct aw_capacity *capacity, uint32_t level, bool more)
                                  .budget = capacity->task.need.budget,
                                  .level = level,
                                  .but = UINT32_MAX};
+    struct aw_capacity_rule rule;
     uint64_t id;
     do {
         aw_library_choose(library, &ask, &choice);
-        id = aw_capacity_rule_id(&library->rule[choice.rule]);
+        rule = library->rule[choice.rule];
+        if (level == 0) /* what misses again and again gets the size that the rule was lived with */
+            rule = fitted(&rule, memory->seen);
+        id = aw_capacity_rule_id(&rule);
     } while (more && id == before && ++ask.level <= SWITCH_LEVEL_MAX);
     if (id != before) {
-        aw_capacity_set(capacity, &library->rule[choice.rule], id);
+        aw_capacity_set(capacity, &rule, id);
         aw_capacity_rule_changed(&memory->lived);
     }
     memory->known = (struct aw_policy_known){.checksum = library->checksum,
@@ -167,9 +202,10 @@ static void capacity_observe(void *self, const struct aw_policy_seen *seen)
     const uint64_t window = memory->recent & ((UINT64_C(1) << SWITCH_OF) - 1);
     if (memory->since > SWITCH_GRACE && memory->sure && memory->known.checksum &&
         (uint32_t)__builtin_popcountll(window) >= SWITCH_MISSED &&
-        memory->known.level < SWITCH_LEVEL_MAX) {
+        (memory->known.level < SWITCH_LEVEL_MAX || is_fitted(capacity))) {
+        const uint32_t level = memory->known.level;
         memory->known.switches++;
-        choose(capacity, memory->known.level + 1, true);
+        choose(capacity, level < SWITCH_LEVEL_MAX ? level + 1 : level, true);
     }
 }
 
