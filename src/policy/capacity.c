@@ -15,7 +15,8 @@
 #define SWITCH_LEVEL_MAX 2u /* one rule for all costs more than misses do */
 #define FIT_MISSED_MOST  0.25
 #define FIT_LATENCY_MOST (-0.7) /* ln of the latency over the SLO's, mean: half of it */
-#define SWITCH_GRACE     10u    /* steps after a change that are still the old numbers' doing */
+#define FIT_MARGIN_MOST  2.0
+#define SWITCH_GRACE     10u /* steps after a change that are still the old numbers' doing */
 
 struct aw_capacity *aw_capacity_of(const struct aw_policy *policy)
 {
@@ -75,26 +76,26 @@ static bool capacity_act(void *self, const struct aw_policy_seen *seen,
     return true;
 }
 
-/* Rules were lived under loads of cores. Where one replica of a rule's size is more than the
- * highest load seen is worth, and smaller ones were far below the SLO under the fallback, the
- * smaller ones do here: what was lived here outranks what was lived elsewhere. Steps that the
- * fallback missed are then for want of replicas, which the rule's margin sees to. */
+/* Rules were lived under loads of cores, where a request alone takes two thirds of what the SLO
+ * allows. Where smaller replicas were far below the SLO under the fallback, their size does here,
+ * and no more than twice the need is kept: what was lived here outranks what was lived elsewhere.
+ * Steps that the fallback missed are then for want of replicas, which the margin sees to. */
 static struct aw_capacity_rule fitted(const struct aw_capacity_rule *rule, const float *seen)
 {
     struct aw_capacity_rule fit = *rule;
     const double had = exp((double)seen[AW_CONTEXT_SIZE]);
-    const double high = exp((double)seen[AW_CONTEXT_CORES] + (double)seen[AW_CONTEXT_PEAK]);
-    const double worth = high * aw_capacity_rule_value(rule, AW_CAPACITY_RULE_MARGIN);
-    const double size =
-        had > worth ? had : worth; /* NAN where CPU was not measured: nothing fits */
-    if ((double)seen[AW_CONTEXT_MISSED] <= FIT_MISSED_MOST &&
-        (double)seen[AW_CONTEXT_LATENCY] <= FIT_LATENCY_MOST &&
-        size < aw_capacity_rule_value(rule, AW_CAPACITY_RULE_CPU))
-        fit.x[AW_CAPACITY_RULE_CPU] = aw_capacity_rule_place(AW_CAPACITY_RULE_CPU, size);
+    if (!((double)seen[AW_CONTEXT_MISSED] <= FIT_MISSED_MOST &&
+          (double)seen[AW_CONTEXT_LATENCY] <= FIT_LATENCY_MOST))
+        return fit;
+    if (had < aw_capacity_rule_value(rule, AW_CAPACITY_RULE_CPU))
+        fit.x[AW_CAPACITY_RULE_CPU] = aw_capacity_rule_place(AW_CAPACITY_RULE_CPU, had);
+    if (aw_capacity_rule_value(rule, AW_CAPACITY_RULE_MARGIN) > FIT_MARGIN_MOST)
+        fit.x[AW_CAPACITY_RULE_MARGIN] =
+            aw_capacity_rule_place(AW_CAPACITY_RULE_MARGIN, FIT_MARGIN_MOST);
     return fit;
 }
 
-/* Whether its numbers are a rule of the library with a size of its own. */
+/* Whether its numbers are a rule of the library as it was fitted to what was seen. */
 static bool is_fitted(const struct aw_capacity *capacity)
 {
     const struct aw_library *library = capacity->task.library;

@@ -23,6 +23,7 @@
 #define SLACK_GAIN      0.01 /* of the logarithm, a step */
 #define SLACK_BACK      0.1
 #define SLACK_MARGIN    1.15 /* capacity over need: less is never left */
+#define SLACK_SIZE      0.7  /* of the size's logarithm, at most */
 #define SIZE_TRIM_MAX   0.3
 #define SIZE_TRIM_GAIN  0.005
 #define SIZE_TRIM_SHARE 0.4  /* of the margin's rate, where the margin is not felt */
@@ -180,18 +181,23 @@ static double load_to_serve(const struct aw_capacity_rule_values *values,
     return fmax(need, values->v[AW_CAPACITY_RULE_FLOOR] * memory->high_load);
 }
 
-/* What is taken from the margin where the SLO is far away: the trim below 0. */
+/* What is taken where the SLO is far away: trims below 0, of the margin, or of the size where one
+ * replica is more than is wanted. */
 static void take_slack(const struct aw_capacity_rule_values *values,
                        const struct aw_capacity_rule_task *task,
                        struct aw_capacity_rule_memory *memory, double latency_us, bool felt)
 {
     const double least = fmin(0, log(SLACK_MARGIN / values->v[AW_CAPACITY_RULE_MARGIN]));
     const double share = task->slo_latency_us > 0 ? latency_us / task->slo_latency_us : NAN;
-    double *trim = &memory->margin_trim;
-    if (*trim <= 0 && felt && share < SLACK_BELOW)
-        *trim = fmax(least, *trim - SLACK_GAIN);
-    else if (*trim < 0 && !(share < SLACK_ENDS)) /* or nobody knows */
-        *trim = fmin(0, *trim + SLACK_BACK);
+    double *margin = &memory->margin_trim, *size = &memory->size_trim;
+    if (!(share < SLACK_ENDS)) { /* or nobody knows */
+        *margin = *margin < 0 ? fmin(0, *margin + SLACK_BACK) : *margin;
+        *size = *size < 0 ? fmin(0, *size + SLACK_BACK) : *size;
+    } else if (share < SLACK_BELOW && felt && *margin <= 0) {
+        *margin = fmax(least, *margin - SLACK_GAIN);
+    } else if (share < SLACK_BELOW && !felt && *size <= 0) {
+        *size = fmax(-SLACK_SIZE, *size - SLACK_GAIN);
+    }
 }
 
 static void follow(const struct aw_capacity_rule_values *values,
@@ -203,13 +209,15 @@ static void follow(const struct aw_capacity_rule_values *values,
     /* where one replica is more than is wanted a met step says nothing of the margin, and more of
      * the size */
     const bool felt = memory->spare < SPARE_MOST;
-    if (violated) /* what was given up is back at once */
+    if (violated) { /* what was given up is back at once */
         memory->margin_trim = fmax(0, memory->margin_trim);
+        memory->size_trim = fmax(0, memory->size_trim);
+    }
     if (violated || (felt && memory->margin_trim > 0))
         memory->margin_trim = fmin(MARGIN_TRIM_MAX, fmax(0, memory->margin_trim + rate * off));
     else
         take_slack(values, task, memory, latency_us, felt);
-    if (memory->quiet > SETTLED_STEPS) {
+    if (memory->quiet > SETTLED_STEPS && memory->size_trim >= 0) {
         const double gain = felt ? SIZE_TRIM_GAIN : SIZE_TRIM_SHARE * rate;
         memory->size_trim = fmin(SIZE_TRIM_MAX, fmax(0, memory->size_trim + gain * off));
     }
@@ -283,7 +291,8 @@ void aw_capacity_rule_decide(const struct aw_capacity_rule_values *values,
     memory->since_resize++;
     if (acts && known && load > 0 && memory->step > 0)
         follow(values, task, memory, reading->latency_us_slo, violated);
-    if (memory->since_resize > RESIZE_STEPS && memory->quiet > SETTLED_STEPS &&
+    const bool back = memory->size_trim_used < 0 && memory->size_trim > memory->size_trim_used;
+    if ((memory->since_resize > RESIZE_STEPS || back) && memory->quiet > SETTLED_STEPS &&
         fabs(memory->size_trim - memory->size_trim_used) > RESIZE_LEAST) {
         memory->size_trim_used = memory->size_trim;
         memory->since_resize = 0;

@@ -217,10 +217,10 @@ static void after_ten_minutes_there_is_a_policy(void **state)
     aw_library_deinit(&library);
 }
 
-/* The rule's replicas have a core each. A workload that needs a hundredth of one and did well on
- * two tenths gets two tenths; the whole size where it did not, where its load is worth more, and
- * when what was chosen misses again and again. */
-static void a_small_load_keeps_the_size_that_did_well(void **state)
+/* The rules' replicas have a core each, and margins of four. A workload that did well on two tenths
+ * of a core gets these, and a margin of two; the whole rule where it did not, and when what was
+ * chosen misses again and again. */
+static void a_size_that_did_well_is_kept(void **state)
 {
     (void)state;
     static const struct {
@@ -228,13 +228,17 @@ static void a_small_load_keeps_the_size_that_did_well(void **state)
         uint32_t missed;         /* of 40 steps */
         double cores;
     } cases[] = {
-        {5, 2e4, 0, 0.2}, {5, 2e4, 4, 0.2}, {5, 2e4, 15, 1}, {5, 8e4, 0, 1}, {500, 2e4, 0, 1}};
+        {5, 2e4, 0, 0.2}, {5, 2e4, 4, 0.2}, {5, 2e4, 15, 1}, {5, 8e4, 0, 1}, {500, 2e4, 0, 0.2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct aw_library library;
         fill(&library);
         for (uint32_t r = 0; r < RULES; r++)
             library.rule[r].x[AW_CAPACITY_RULE_CPU] =
-                aw_capacity_rule_place(AW_CAPACITY_RULE_CPU, 1);
+                aw_capacity_rule_place(AW_CAPACITY_RULE_CPU, 1),
+            library.rule[r].x[AW_CAPACITY_RULE_MARGIN] =
+                aw_capacity_rule_place(AW_CAPACITY_RULE_MARGIN, 4);
+        library.rule[LAVISH].x[AW_CAPACITY_RULE_WINDOW] = 0.7; /* not the same */
+        library.rule[MIDDLE].x[AW_CAPACITY_RULE_WINDOW] = 0.6;
         struct aw_policy policy = begin(&library);
         const struct aw_capacity *capacity = policy.self;
         struct aw_reading reading = aw_testing_reading(0);
@@ -246,6 +250,8 @@ static void a_small_load_keeps_the_size_that_did_well(void **state)
             watch(&policy, &reading, t < cases[i].missed, false);
         assert_close(aw_capacity_rule_value(&capacity->memory.rule, AW_CAPACITY_RULE_CPU),
                      cases[i].cores, 0.01);
+        assert_close(aw_capacity_rule_value(&capacity->memory.rule, AW_CAPACITY_RULE_MARGIN),
+                     cases[i].cores < 1 ? 2 : 4, 0.01);
         for (uint32_t t = 0; t < 20; t++)
             watch(&policy, &reading, true, true);
         assert_close(aw_capacity_rule_value(&capacity->memory.rule, AW_CAPACITY_RULE_CPU), 1, 0.01);
@@ -414,7 +420,7 @@ AW_TEST_GROUP("library")
         cmocka_unit_test(what_is_not_known_of_a_workload_is_left_out),
         cmocka_unit_test(a_file_comes_back_the_same_and_damage_is_refused),
         cmocka_unit_test(after_ten_minutes_there_is_a_policy),
-        cmocka_unit_test(a_small_load_keeps_the_size_that_did_well),
+        cmocka_unit_test(a_size_that_did_well_is_kept),
         cmocka_unit_test(where_the_slo_is_far_away_the_margin_is_given_up),
         cmocka_unit_test(a_workload_that_sleeps_has_a_policy_too_and_is_asked_again_when_it_wakes),
         cmocka_unit_test(misses_again_and_again_ask_for_more_careful_numbers),
