@@ -306,6 +306,43 @@ static void where_the_slo_is_far_away_the_margin_is_given_up(void **state)
     }
 }
 
+/* One replica is twenty times what is wanted: its size is given up little by little, to half at
+ * most, and comes back at once when the SLO comes near or is missed. */
+static void where_the_slo_is_far_away_a_single_replica_shrinks(void **state)
+{
+    (void)state;
+    static const struct {
+        double slo_us;
+        int64_t least, most; /* millicores after 45 steps */
+    } cases[] = {{1e6, 600, 700}, {0, 1000, 1000}};
+    struct aw_capacity_rule_values values;
+    struct aw_capacity_rule plain;
+    aw_capacity_rule_plain(&plain);
+    aw_capacity_rule_decode(&plain, &values);
+    values.v[AW_CAPACITY_RULE_CPU] = 1;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct aw_capacity_rule_task with = {
+            .bounds = aw_testing_bounds, .budget = 0.05, .slo_latency_us = cases[i].slo_us};
+        struct aw_capacity_rule_memory memory;
+        struct aw_reading reading = aw_testing_reading(0);
+        struct aw_plan plan = {0};
+        reading.cpu_cores_used = 0.025;
+        reading.latency_us_slo = 1e5;
+        reading.rollout = false;
+        reading.replicas_wanted = reading.replicas_ready = 1;
+        reading.cpu_millicores_wanted = 1000;
+        aw_capacity_rule_begin(&memory);
+        for (uint32_t t = 0; t < 45; t++) {
+            aw_capacity_rule_decide(&values, &with, &memory, &reading, false, true, &plan);
+            reading.cpu_millicores_wanted = plan.cpu_millicores;
+        }
+        assert_true(plan.cpu_millicores >= cases[i].least && plan.cpu_millicores <= cases[i].most);
+        assert_int_equal(plan.replicas, 1);
+        aw_capacity_rule_decide(&values, &with, &memory, &reading, true, true, &plan);
+        assert_true(plan.cpu_millicores >= 1000);
+    }
+}
+
 static void a_workload_that_sleeps_has_a_policy_too_and_is_asked_again_when_it_wakes(void **state)
 {
     (void)state;
@@ -422,6 +459,7 @@ AW_TEST_GROUP("library")
         cmocka_unit_test(after_ten_minutes_there_is_a_policy),
         cmocka_unit_test(a_size_that_did_well_is_kept),
         cmocka_unit_test(where_the_slo_is_far_away_the_margin_is_given_up),
+        cmocka_unit_test(where_the_slo_is_far_away_a_single_replica_shrinks),
         cmocka_unit_test(a_workload_that_sleeps_has_a_policy_too_and_is_asked_again_when_it_wakes),
         cmocka_unit_test(misses_again_and_again_ask_for_more_careful_numbers),
         cmocka_unit_test(what_failed_gives_way_to_what_others_have_lived),
