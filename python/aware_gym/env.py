@@ -13,7 +13,7 @@ import numpy
 from . import environment_pb2 as pb
 from .client import Connection
 from .errors import Error
-from .gym import AUTORESET, BaseEnv, BaseVectorEnv, Box, Discrete, batched
+from .gym import BaseEnv, BaseVectorEnv, Box, Discrete, autoreset_of, batched, register
 
 Axis = collections.namedtuple("Axis", "name unit low high")
 
@@ -162,13 +162,20 @@ class VectorEnv(Remote, BaseVectorEnv):
     A copy whose episode ends is reset within the same step (Gymnasium's SAME_STEP): the
     observation is the first of its next episode, and infos["final_obs"][i] the last of the old
     one, for the copies that the mask infos["_final_obs"] names. Bootstrap from that, never from
-    the observation.
+    the observation. With DISABLED the observation is the last of the episode, and
+    reset(options={"reset_mask": mask}) begins the next in the copies of the mask before any step;
+    with NEXT_STEP the next step begins it, whatever the action, with a reward of 0.
     """
 
-    metadata = {"render_modes": [], "autoreset_mode": AUTORESET}
+    metadata = {"render_modes": [], "autoreset_mode": autoreset_of("SameStep")}
 
-    def __init__(self, name, num_envs, options=None, connection=None):
+    def __init__(self, name, num_envs, options=None, connection=None, autoreset_mode="SameStep"):
         self._session = None
+        mode = autoreset_of(autoreset_mode)
+        self.metadata = dict(type(self).metadata, autoreset_mode=mode)
+        self._mode = {"SameStep": pb.AUTORESET_SAME_STEP, "NextStep": pb.AUTORESET_NEXT_STEP,
+                      "Disabled": pb.AUTORESET_MANUAL}[getattr(mode, "value", mode)]
+        self._rows = None
         self._open(name, options, num_envs, connection or Connection())
         self.name = name
         self.num_envs = num_envs
@@ -177,11 +184,30 @@ class VectorEnv(Remote, BaseVectorEnv):
         self._begun = False
 
     def reset(self, *, seed=None, options=None):
-        """Begins an episode in every copy; copy i draws its seeds from (seed, i)."""
-        del options
-        rows, fallback = self._begin(self._seed(seed))
-        self._begun = True
+        """Begins an episode in every copy; copy i draws its seeds from (seed, i). Where nothing is
+        reset by itself, options={"reset_mask": MASK} begins the next one in these copies alone."""
+        mask = (options or {}).get("reset_mask")
+        if mask is not None:
+            return self._reset_some(numpy.asarray(mask, bool), seed)
+        rows, fallback = self._begin(self._seed(seed), False, self._mode)
+        self._begun, self._rows = True, rows
         return rows, self._infos(fallback)
+
+    def _reset_some(self, mask, seed):
+        if self._mode != pb.AUTORESET_MANUAL or not self._begun or seed is not None:
+            raise ValueError("reset_mask is for copies that have begun and are not reset by "
+                             "themselves (autoreset_mode DISABLED), and takes no seed")
+        if mask.shape != (self.num_envs,) or not mask.any():
+            raise ValueError(f"reset_mask has {self.num_envs} truths, one of them at least true")
+        only = numpy.flatnonzero(mask)
+        rows, fallback = self._session.reset(0, False, pb.AUTORESET_MANUAL, only.tolist())
+        self._rows = numpy.array(self._rows)
+        self._rows[only] = rows
+        if fallback is None:
+            return self._rows, {}
+        opinion = numpy.zeros((self.num_envs, *fallback.shape[1:]), fallback.dtype)
+        opinion[only] = fallback
+        return self._rows, {"fallback_action": opinion, "_fallback_action": mask}
 
     def step(self, actions):
         """One step of every copy; `actions` has a row, or a choice, for each."""
@@ -196,16 +222,18 @@ class VectorEnv(Remote, BaseVectorEnv):
         terminated = numpy.zeros(self.num_envs, bool)
         truncated = numpy.zeros(self.num_envs, bool)
         infos = self._infos(fallback)
-        if ended or cut:
-            terminated[list(ended)] = True
-            truncated[list(cut)] = True
-            mask = terminated | truncated
+        self._rows = rows
+        terminated[list(ended)] = True
+        truncated[list(cut)] = True
+        mask = terminated | truncated
+        if mask.any() and self._mode == pb.AUTORESET_SAME_STEP:
             if not len(final):
                 raise Error(grpc.StatusCode.INTERNAL, "a copy ended and its last observation is "
                             "missing; the server does not reset within the step")
             last = numpy.full(self.observation_space.shape, numpy.nan, numpy.float32)
             last[mask] = final
             infos["final_obs"], infos["_final_obs"] = last, mask
+            infos["final_info"], infos["_final_info"] = {}, mask
         return rows, rewards.astype(numpy.float64), terminated, truncated, infos
 
     def _infos(self, fallback):
@@ -240,9 +268,10 @@ def make(name, address=None, *, token=None, ca_file=None, **options):
     return Env(name, options, Connection(address, token, ca_file))
 
 
-def make_vec(name, num_envs, address=None, *, token=None, ca_file=None, **options):
+def make_vec(name, num_envs, address=None, *, token=None, ca_file=None,
+             autoreset_mode="SameStep", **options):
     """`num_envs` copies of an environment, stepped by one message; the rest as in make."""
-    return VectorEnv(name, num_envs, options, Connection(address, token, ca_file))
+    return VectorEnv(name, num_envs, options, Connection(address, token, ca_file), autoreset_mode)
 
 
 def list_envs(address=None, *, token=None, ca_file=None):
@@ -255,3 +284,9 @@ def describe(name, address=None, *, token=None, ca_file=None, **options):
     """Everything about an environment, as the message DescribeResponse of proto/."""
     with Connection(address, token, ca_file) as connection:
         return connection.describe(name, options)
+
+
+# Of `aware env list`, those of one agent; a test compares.
+NAMES = ("cartpole-v1", "pendulum-v1", "identity-box-v0", "identity-discrete-v0", "autoscale-v0",
+         "autoscale-paper-v0")
+register(NAMES)

@@ -11,11 +11,8 @@ try:
     from gymnasium.spaces import Box, Discrete, MultiDiscrete
     BaseEnv = gymnasium.Env
     BaseVectorEnv = gymnasium.vector.VectorEnv
-    # Since 1.1 a vector environment says how it resets; before, there was nothing to say.
-    AUTORESET = getattr(getattr(gymnasium.vector, "AutoresetMode", None), "SAME_STEP", "SameStep")
 except ImportError:
     gymnasium = None
-    AUTORESET = "SameStep"
 
     class Space:
         """What observations or actions may be; sample draws from a generator of its own."""
@@ -141,6 +138,25 @@ except ImportError:
             if not self.closed:
                 self.close_extras(**keywords)
                 self.closed = True
+
+
+def autoreset_of(mode):
+    """What a vector environment says of how it resets, from Gymnasium's own or its value; since
+    1.1, before there was nothing to say."""
+    value = getattr(mode, "value", mode)
+    if value not in ("SameStep", "NextStep", "Disabled"):
+        raise ValueError(f"autoreset_mode is SameStep, NextStep or Disabled, found {value!r}")
+    modes = getattr(gymnasium.vector, "AutoresetMode", None) if gymnasium else None
+    return modes(value) if modes else value
+
+
+def register(names):
+    """gymnasium.make("aware_gym:NAME", address=None, **options), and make_vec of the same."""
+    for name in names if gymnasium else ():
+        if name not in gymnasium.registry:
+            gymnasium.register(id=name, entry_point="aware_gym.env:make",
+                               vector_entry_point="aware_gym.env:make_vec",
+                               kwargs={"name": name})
 
 
 def batched(space, count):

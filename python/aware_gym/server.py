@@ -250,7 +250,8 @@ class Copies:
             raise Error(grpc.StatusCode.INVALID_ARGUMENT,
                         f"{self.count * self.action.dim} floats of actions are wanted, "
                         f"found {rows.size}")
-        if not all(self.running):
+        next_step = self.autoreset == pb.AUTORESET_NEXT_STEP
+        if not all(self.running) and not next_step:
             raise Error(grpc.StatusCode.FAILED_PRECONDITION,
                         f"copy {self.running.index(False)} has no episode; reset it first")
         # All are looked at before any moves: a refused step moves nothing.
@@ -258,6 +259,10 @@ class Copies:
         response = pb.StepResponse()
         observations, finals = [], []
         for i, action in enumerate(actions):
+            if not self.running[i] and next_step:
+                response.reward.append(0)
+                observations.append(self._begin(i))
+                continue
             row, ended = self._step_one(i, action, response)
             if ended and self.autoreset == pb.AUTORESET_SAME_STEP:
                 finals.append(row)

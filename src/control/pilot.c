@@ -174,20 +174,19 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", config->name);
     /* rules of a library set sizes, too; who may not set them begins at nothing */
     const bool whole = (config->controlled & AW_PLAN_COMMON) == AW_PLAN_COMMON;
-    pilot->policy_task =
-        (struct aw_policy_task){.need = {.bounds = config->bounds, .budget = config->slo_budget},
-                                .action = &pilot->action,
-                                .state = config->state,
-                                .obs_dim = pilot->obs_dim,
-                                .hidden = config->learner.hidden,
-                                .strange = config->watchdog.strange,
-                                .now_us = now_us,
-                                .slo = config->slo,
-                                .prices = config->prices,
-                                .step_s = config->step_s,
-                                .library = whole ? config->library : NULL,
-                                .unknown = config->unknown,
-                                .peers = config->peers};
+    pilot->policy_task = (struct aw_policy_task){
+        .need = {config->bounds, config->slo_budget, config->slo.latency_us_p99},
+        .action = &pilot->action,
+        .state = config->state,
+        .obs_dim = pilot->obs_dim,
+        .hidden = config->learner.hidden,
+        .strange = config->watchdog.strange,
+        .now_us = now_us,
+        .slo = config->slo,
+        .prices = config->prices,
+        .step_s = config->step_s,
+        .library = whole ? config->library : NULL,
+        .peers = config->peers};
     if (!err &&
         (aw_policy_new(kind_of(config), &pilot->policy_task, alloc, &pilot->policy) ||
          (pilot->policy.ops->elsewhere &&

@@ -79,7 +79,8 @@ void aw__fallback_aimd_decide(struct aw_fallback *policy, const struct aw_sample
                               const struct aw_reading *reading, int64_t now_us,
                               struct aw_plan *plan, struct aw_fallback_reason *reason)
 {
-    if (now_us < policy->state->aimd_next_us || (sample->rollout && reading->oom_kills == 0)) {
+    if (!aw__fallback_due(policy->state->aimd_next_us, now_us, policy->settings.aimd_period) ||
+        (sample->rollout && reading->oom_kills == 0)) {
         reason->cause = AW_FALLBACK_CAUSE_NOT_YET;
         return;
     }
@@ -101,5 +102,6 @@ void aw__fallback_aimd_decide(struct aw_fallback *policy, const struct aw_sample
             reason->cause = AW_FALLBACK_CAUSE_SLO_EASY;
     }
     if (plan->set != 0)
-        policy->state->aimd_next_us = now_us + (int64_t)(policy->settings.aimd_period * 1e6);
+        policy->state->aimd_next_us =
+            aw__fallback_next_us(policy->state->aimd_next_us, now_us, policy->settings.aimd_period);
 }

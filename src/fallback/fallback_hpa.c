@@ -18,11 +18,6 @@ static int64_t window_us(const struct aw_fallback_settings *settings)
     return (int64_t)settings->hpa_down_window * 1000000;
 }
 
-static int64_t period_us(const struct aw_fallback_settings *settings)
-{
-    return (int64_t)(settings->hpa_period * 1e6);
-}
-
 static void rules_of(const struct aw_fallback *policy, struct rules *ret)
 {
     const struct aw_fallback_settings *settings = &policy->settings;
@@ -45,7 +40,7 @@ enum aw_err aw__fallback_hpa_check(const struct aw_fallback *policy, struct aw_d
  * the first comes with the count that was found, at the same time. */
 uint32_t aw__fallback_hpa_recommendation_max(const struct aw_fallback_settings *settings)
 {
-    const int64_t apart_us = period_us(settings);
+    const int64_t apart_us = (int64_t)(settings->hpa_period * 1e6);
     const int64_t most = apart_us > 0 ? window_us(settings) / apart_us + 2 : INT64_MAX;
     return most < AW_HPA_RECOMMENDATIONS_MAX ? (uint32_t)most : AW_HPA_RECOMMENDATIONS_MAX;
 }
@@ -153,7 +148,7 @@ void aw__fallback_hpa_decide(struct aw_fallback *policy, const struct aw_sample 
     const int32_t from = state->hpa_from, to = state->hpa_to;
     /* A change counts against the rates once the cluster shows it, not when it was asked for. */
     const bool shown = to != 0 && (int32_t)sample->replicas_wanted == to;
-    const bool due = now_us >= state->hpa_next_us;
+    const bool due = aw__fallback_due(state->hpa_next_us, now_us, policy->settings.hpa_period);
     state->hpa_from = state->hpa_to = 0;
     if (!due) {
         reason->cause = AW_FALLBACK_CAUSE_NOT_YET;
@@ -169,7 +164,8 @@ void aw__fallback_hpa_decide(struct aw_fallback *policy, const struct aw_sample 
     if (shown)
         aw_hpa_applied(&rules.spec, &hpa, now_us, from, to);
     if (due) {
-        state->hpa_next_us = now_us + period_us(&policy->settings);
+        state->hpa_next_us =
+            aw__fallback_next_us(state->hpa_next_us, now_us, policy->settings.hpa_period);
         sync(policy, &rules, sample, now_us, &hpa, plan, reason);
     }
     state_close(policy, &hpa);

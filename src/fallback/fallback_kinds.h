@@ -92,6 +92,20 @@ static inline bool aw__fallback_has_vpa(uint32_t kind)
 }
 
 /* Whether the VPA of this kind sets the resource. */
+/* Periods follow a clock of their own, and a tick may be a tenth of one early: on a real clock
+ * ticks come a little early or late, and one that is early must not wait for the next, or a period
+ * of one step would be two. `next_us` INT64_MIN: never yet. */
+static inline bool aw__fallback_due(int64_t next_us, int64_t now_us, double period_s)
+{
+    return next_us == INT64_MIN || now_us >= next_us - (int64_t)(0.1e6 * period_s);
+}
+static inline int64_t aw__fallback_next_us(int64_t next_us, int64_t now_us, double period_s)
+{
+    const int64_t period_us = (int64_t)(period_s * 1e6);
+    const bool follows = next_us != INT64_MIN && now_us - next_us < period_us;
+    return (follows ? next_us : now_us) + period_us;
+}
+
 static inline bool aw__fallback_controls(uint32_t kind, int resource)
 {
     return aw__fallback_has_vpa(kind) &&

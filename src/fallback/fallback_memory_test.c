@@ -348,6 +348,31 @@ static void a_state_of_another_size_is_refused(void **state)
     free(bytes);
 }
 
+/* On a real clock ticks of 15 s are never 15 s apart. */
+static void a_tick_that_is_a_little_early_is_a_sync(void **state)
+{
+    (void)state;
+    static struct shown shown;
+    struct aw_fallback_settings settings;
+    struct aw_fallback *policy = NULL;
+    struct aw_rng rng;
+    aw_conf_defaults(aw_fallback_fields, &settings);
+    settings.kind = AW_FALLBACK_HPA;
+    assert_ok(aw_fallback_new(&settings, &task, NULL, &policy, NULL));
+    aw_rng_init(&rng, 20, 0);
+    int64_t now_us = NOW_US;
+    for (int step = 0; step < 200; step++) {
+        struct view v = draw(&rng);
+        struct aw_plan plan;
+        struct aw_fallback_reason reason;
+        v.age_us = 0;
+        aw_fallback_decide(policy, show(&shown, &v, now_us), now_us, &plan, &reason);
+        assert_int_not_equal(reason.cause, AW_FALLBACK_CAUSE_NOT_YET);
+        now_us += 15 * SECOND_US - (step % 3 == 2 ? -SECOND_US : SECOND_US / 2);
+    }
+    aw_fallback_free(policy);
+}
+
 /* As many as the window has periods, however long it lasts. */
 static void the_hpa_has_room_for_a_window_of_any_length(void **state)
 {
@@ -360,7 +385,7 @@ static void the_hpa_has_room_for_a_window_of_any_length(void **state)
         const char *why;
     } cases[] = {
         {300, 15, 15 * SECOND_US, 22, 21, "a window's both ends count; one to spare"},
-        {300, 15, 7 * SECOND_US, 22, 15, "a sync every 21 s is all that such steps allow"},
+        {300, 15, 7 * SECOND_US, 22, 21, "fifteen seconds in the mean, of steps that are none"},
         {0, 15, 15 * SECOND_US, 2, 2, "what was found, and what was recommended first"},
         {10, 60, 60 * SECOND_US, 2, 1, "the first two are merged, and no other lasts as long"},
         {3600, 15, 15 * SECOND_US, 242, 241, "the longest window at the usual period"},
@@ -407,6 +432,7 @@ AW_TEST_GROUP("fallback-memory")
         cmocka_unit_test(equal_lives_leave_equal_bytes),
         cmocka_unit_test(a_state_of_another_size_is_refused),
         cmocka_unit_test(the_hpa_has_room_for_a_window_of_any_length),
+        cmocka_unit_test(a_tick_that_is_a_little_early_is_a_sync),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -308,7 +308,8 @@ void aw__fallback_vpa_decide(struct aw_fallback *policy, const struct aw_sample 
                              struct aw_fallback_reason *reason)
 {
     struct recommender recommender;
-    const bool due = now_us >= policy->state->vpa_next_us;
+    const bool due =
+        aw__fallback_due(policy->state->vpa_next_us, now_us, policy->settings.vpa_period);
     const bool cpu = aw__fallback_controls(policy->settings.kind, AW_VPA_CPU);
     follow(policy, sample, due, now_us, &recommender);
     if (!due) {
@@ -317,7 +318,8 @@ void aw__fallback_vpa_decide(struct aw_fallback *policy, const struct aw_sample 
             reason->cause = AW_FALLBACK_CAUSE_NOT_YET;
         return;
     }
-    policy->state->vpa_next_us = now_us + (int64_t)(policy->settings.vpa_period * 1e6);
+    policy->state->vpa_next_us =
+        aw__fallback_next_us(policy->state->vpa_next_us, now_us, policy->settings.vpa_period);
 
     const struct aw_bounds *bounds = &policy->task.bounds;
     const struct aw_vpa_policy allowed = {

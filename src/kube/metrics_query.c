@@ -25,7 +25,13 @@
 #define SUM_OF_CONTAINERS(what) \
     "sum by (namespace, pod) (max by (namespace, pod, container) (" what "))"
 #define NEWEST(metric)  "max by (namespace, pod) (timestamp(" metric "))"
-#define PERIODS(metric) SUM_OF_CONTAINERS("irate(" metric CONTAINERS "[$window])")
+/* Of the time that passed, mean of the containers: a group that sleeps has no periods, so that a
+ * share of those that it has would say that a pod which is asked once a second is always throttled.
+ */
+#define PERIOD_S "0.1" /* kubelet's cpuCFSQuotaPeriod unless somebody changed it */
+#define PERIODS(metric)        \
+    "avg by (namespace, pod) (max by (namespace, pod, container) (" \
+    "irate(" metric CONTAINERS "[$window])))"
 #define RATE(metric, when)                                   \
     "max by (namespace, pod) (sum by (namespace, pod, job) " \
     "(irate(" metric "{" when PODS "}[$window])))"
@@ -58,8 +64,7 @@ static const char *const defaults[AW_KUBE_QUERIES] = {
     [AW_KUBE_QUERY_MEMORY] = SUM_OF_CONTAINERS("container_memory_working_set_bytes" CONTAINERS),
     [AW_KUBE_QUERY_MEMORY_TIME] = NEWEST("container_memory_working_set_bytes" CONTAINERS),
     [AW_KUBE_QUERY_THROTTLED] =
-        PERIODS("container_cpu_cfs_throttled_periods_total") " / "
-        PERIODS("container_cpu_cfs_periods_total"),
+        PERIODS("container_cpu_cfs_throttled_periods_total") " * " PERIOD_S,
     [AW_KUBE_QUERY_REQUESTS] = REQUESTS,
     [AW_KUBE_QUERY_REQUESTS_TIME] =
            NEWEST("aware_workload_requests_total{" PODS "}")

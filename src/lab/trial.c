@@ -1,16 +1,12 @@
 /*
- * trial.c - the verb `trial`: rules, a shared model and what becomes of it, on real processes.
+ * trial.c - the verb `trial`: rules, a tuned HPA and AWARE on real processes.
  *
- * First everything is lived through once as `aware run --cluster local` does it: the fallback acts
- * and the model reads its episodes, then the agent acts and learns. Two states of each workload are
- * kept on the way: when the model's policy was about to take over, and at the end. Then come the
- * runs that are measured: new processes, which the fallback runs until they are warm; the next part
- * of the load; and a loop that goes on from one of these states, once with the fallback alone, once
- * with each policy; as often as asked, in turn, so that what changes on the machine meanwhile meets
- * all of them.
+ * First what a user would find out: HPA is tried at five targets on the first part of the load, and
+ * AWARE lives with the same part. Then come the runs that are measured: new processes, and each
+ * controller in turn on the next part of the load; as often as asked, each time on the part after
+ * that, and another one first, so that what changes on the machine meanwhile meets all of them.
  *
- * The one thing that is not as in production: the step to ONLINE asks for no estimate. What nobody
- * would let act is measured, too.
+ * All of AWARE is as it comes: the lifecycle decides whether a policy acts.
  */
 #include "lab/trial.h"
 
@@ -27,27 +23,22 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define ANY_ESTIMATE (-1e9) /* a threshold that every estimate reaches */
-#define ANY_COPY     100.0  /* an error that every copy of a workload has less than */
-#define SEED_STRIDE  1000u  /* between the loads of two repeats */
+#define SEED_STRIDE 1000u /* between the loads of two repeats */
 
-const char *const aw__trial_arm_names[] = {"fallback", "zero-shot", "adapted", NULL};
-
-/* A pilot as it was at some moment. */
-struct kept {
-    void *bytes; /* NULL: not yet */
-    int64_t at_us;
-};
+const char *const aw__trial_arm_names[] = {"rules",          "hpa-tuned", "constant",
+                                           "aware-minute-0", "aware",     NULL};
+const uint32_t aw__trial_targets[AW__TRIAL_TARGETS] = {80, 70, 60, 50, 40};
 
 struct session {
     const struct aw_call *run;
     struct aw__trial trial;
     struct aw_local_run real;
     struct aw_job *job;
-    struct aw_job_workload *workloads; /* [count] that learn */
+    struct aw_job_workload *workloads; /* [count] of the run that goes on */
     struct aw_local_costs *costs;      /* [count] of requests, the same in all runs */
     struct aw_store store;
-    struct kept *kept[AW__TRIAL_ARMS]; /* [count] each; FALLBACK: none, it goes on from SHARED */
+    void **kept; /* [count] pilots that have learned */
+    int64_t kept_us;
     bool quiet, terminal;
     int64_t begin_us;
 
@@ -55,9 +46,7 @@ struct session {
     char title[64];
     uint64_t steps;             /* that it has */
     uint64_t steps_before;      /* of its job, which are not told of */
-    struct aw__trial_cell *row; /* [count]; NULL while learning */
-    enum aw_err err;
-    struct aw_diag diag;
+    struct aw__trial_cell *row; /* [count] */
 };
 
 struct aw__trial_cell *aw__trial_cell(const struct aw__trial *trial, uint32_t repeat,
@@ -96,10 +85,12 @@ static enum aw_err rank_of(const char *text, uint32_t i, uint32_t *ret, struct a
 static enum aw_err loads_replace(struct session *s, const char *load, struct aw_diag *diag)
 {
     struct aw_profile_set *set = &s->trial.ask.set;
-    const char *ranks = aw_args_text(s->run->args, "top"), *slash = strrchr(load, '/');
-    const char *colon = strrchr(load, ':');
+    const char *ranks = aw_args_text(s->run->args, "top"), *colon = strrchr(load, ':');
     const bool pattern = aw__load_is_pattern(load), more = colon && strchr(colon, '=');
-    snprintf(s->trial.load, sizeof s->trial.load, "%.500s", slash ? slash + 1 : load);
+    const char *name = load; /* without directories; a rate behind the colon has a slash, too */
+    for (const char *at = load; *at && *at != ':'; at++)
+        name = *at == '/' ? at + 1 : name;
+    snprintf(s->trial.load, sizeof s->trial.load, "%.500s", name);
     for (uint32_t i = 0; i < set->profile_count; i++) {
         const struct aw_profile_app *found = aw_profile_set_app(set, &set->profiles[i]);
         struct aw_profile_app *app = &set->apps[found - set->apps];
@@ -117,24 +108,19 @@ static enum aw_err loads_replace(struct session *s, const char *load, struct aw_
     return AW_OK;
 }
 
-/* Whoever tries a model wants to measure it: a workload that would go without one is refused. */
+/* What has no SLO, or does not learn, has nothing to compare. */
 static enum aw_err workload_check(const struct aw_daemon_config *ask, uint32_t i,
                                   struct aw_diag *diag)
 {
     const struct aw_pilot_config *pilot = &ask->workload[i].pilot;
     const char *name = aw_run_name(pilot->name);
-    if (pilot->agent != AW_POLICY_NETWORK || !pilot->learning)
+    if (!(pilot->slo.latency_us_p99 > 0) || !pilot->learning)
         return aw_fail(diag, AW_ERR_CONFIG,
-                       "%s: a trial is of networks that begin with a shared model: write an SLO "
-                       "and learning: {agent: {name: network}}",
+                       "%s: a trial compares AWARE with its rules: write an SLO, and leave "
+                       "learning on",
                        name);
-    if (!pilot->model)
-        return aw_fail(diag, AW_ERR_CONFIG, "%s: there is no shared model that it can begin with",
-                       name);
-    if (pilot->step_s != ask->step_s ||
-        pilot->episode_steps != ask->workload[0].pilot.episode_steps)
-        return aw_fail(diag, AW_ERR_CONFIG,
-                       "%s: stepSeconds and episodeSteps are the same for all in a trial", name);
+    if (pilot->step_s != ask->step_s)
+        return aw_fail(diag, AW_ERR_CONFIG, "%s: stepSeconds is the same for all in a trial", name);
     return AW_OK;
 }
 
@@ -160,8 +146,9 @@ static enum aw_err ask_read(struct session *s, struct aw_diag *diag)
         return aw_fail(diag, AW_ERR_USAGE,
                        "a trial needs a file: aware trial -f examples/trial/trial.yaml");
     aw_profile_set_init(&ask->set, NULL);
-    trial->bootstrap = (uint32_t)aw_args_number(args, "bootstrap");
-    trial->adapt = (uint32_t)aw_args_number(args, "adapt");
+    trial->tune = (uint32_t)aw_args_number(args, "tune");
+    trial->learn = (uint32_t)aw_args_number(args, "learn");
+    trial->steps = (uint32_t)aw_args_number(args, "steps");
     trial->repeats = (uint32_t)aw_args_number(args, "repeats");
     trial->warm = (uint32_t)aw_args_number(args, "warm");
     trial->markdown = aw_args_given(args, "markdown");
@@ -182,16 +169,7 @@ static enum aw_err ask_read(struct session *s, struct aw_diag *diag)
                                            s->run->log, diag);
     for (uint32_t i = 0; !err && i < ask->count; i++)
         err = workload_check(ask, i, diag);
-    if (err)
-        return err;
-    const uint32_t episode = ask->workload[0].pilot.episode_steps;
-    trial->steps = aw_args_given(args, "steps") ? (uint32_t)aw_args_number(args, "steps") : episode;
-    if (trial->steps > episode)
-        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--steps",
-                          "a run that is measured is at most an episode, %" PRIu32
-                          " steps, so that nothing is learned in it; found %" PRIu32,
-                          episode, trial->steps);
-    return AW_OK;
+    return err;
 }
 
 static enum aw_err make(struct session *s, struct aw_diag *diag)
@@ -200,25 +178,33 @@ static enum aw_err make(struct session *s, struct aw_diag *diag)
     const uint32_t count = trial->ask.count;
     trial->cell =
         aw_alloc_new(NULL, (size_t)trial->repeats * AW__TRIAL_ARMS * count, sizeof *trial->cell);
+    trial->tuned = aw_alloc_new(NULL, count, sizeof *trial->tuned);
+    s->row = aw_alloc_new(NULL, count, sizeof *s->row);
     s->workloads = aw_alloc_new(NULL, count, sizeof *s->workloads);
     s->costs = aw_alloc_new(NULL, count, sizeof *s->costs);
-    bool made = trial->cell && s->workloads && s->costs;
-    for (uint32_t a = 0; a < AW__TRIAL_ARMS; a++) {
-        trial->learned[a] = aw_alloc_new(NULL, count, sizeof *trial->learned[a]);
-        s->kept[a] = aw_alloc_new(NULL, count, sizeof *s->kept[a]);
-        made = made && trial->learned[a] && s->kept[a];
-    }
-    if (!made)
+    s->kept = aw_alloc_new(NULL, count, sizeof *s->kept);
+    if (!trial->cell || !trial->tuned || !s->row || !s->workloads || !s->costs || !s->kept)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a trial of %" PRIu32 " workloads", count);
-    for (uint32_t i = 0; i < count; i++) {
-        s->workloads[i] = trial->ask.workload[i];
-        struct aw_pilot_config *pilot = &s->workloads[i].pilot;
-        pilot->lifecycle.bootstrap = true;
-        pilot->lifecycle.offline_least = trial->bootstrap;
-        pilot->thresholds.online = ANY_ESTIMATE;
-        pilot->rehearse.error_max = ANY_COPY; /* no estimate hangs on it */
-    }
     return AW_OK;
+}
+
+/* A workload as it begins under `arm`; `target` of the tuned HPA in percent. */
+static void workload_begin(const struct aw__trial *trial, enum aw__trial_arm arm, uint32_t target,
+                           uint32_t i, struct aw_job_workload *ret)
+{
+    *ret = trial->ask.workload[i];
+    if (arm == AW__TRIAL_LEARNED)
+        return;
+    ret->pilot.learning = false; /* where AWARE is new it begins when the processes are warm */
+    ret->pilot.relief.enabled = false;
+    if (arm == AW__TRIAL_TUNED) {
+        ret->pilot.fallback.kind = AW_FALLBACK_HPA;
+        ret->pilot.fallback.hpa_target = target;
+    }
+    if (arm == AW__TRIAL_CONSTANT) {
+        ret->pilot.fallback.kind = AW_FALLBACK_STATIC;
+        ret->task.replicas = trial->tuned[i].replicas;
+    }
 }
 
 /* --- while it runs ---------------------------------------------------------------------------- */
@@ -252,57 +238,13 @@ static void run_tell(const struct session *s)
     for (uint32_t i = 0; i < count; i++)
         aw_totals_add(&all, &s->row[i].totals, 1);
     fprintf(stderr,
-            "%s: reward %.1f, missed %" PRIu64 " of %" PRIu64 " steps, the agent acted in %" PRIu64
+            "%s: missed %" PRIu64 " of %" PRIu64 " steps at %.4f $/h, the agent acted in %" PRIu64
             "\n",
-            s->title, all.steps ? 100 * all.reward / (double)all.steps : 0, all.violations,
-            all.steps, all.agent_steps);
+            s->title, all.violations, all.steps,
+            3600 * all.cost * count / ((double)all.steps * s->trial.ask.step_s), all.agent_steps);
 }
 
-static enum aw_err keep(struct session *s, enum aw__trial_arm arm, uint32_t i)
-{
-    const struct aw_pilot *pilot = aw_loop_pilot(aw_job_loop(s->job), i);
-    struct kept *kept = &s->kept[arm][i];
-    kept->at_us = aw_job_now_us(s->job);
-    kept->bytes = aw_alloc_new(NULL, 1, aw_pilot_state_bytes(pilot));
-    if (!kept->bytes)
-        return aw_fail(&s->diag, AW_ERR_NOMEM, "no memory for the state of a workload");
-    aw_pilot_state_save(pilot, kept->bytes);
-    return AW_OK;
-}
-
-/* At the end of an episode: a workload is kept when its policy is about to act, which may be later
- * than asked where it took longer to know the workload; and at the end, whoever acts then. */
-static enum aw_err keep_due(struct session *s, bool last)
-{
-    enum aw_err err = AW_OK;
-    for (uint32_t i = 0; !err && i < s->trial.ask.count; i++) {
-        const bool acts = aw_pilot_stage(aw_loop_pilot(aw_job_loop(s->job), i)) >= AW_STAGE_ONLINE;
-        if (!s->kept[AW__TRIAL_SHARED][i].bytes && (acts || last))
-            err = keep(s, AW__TRIAL_SHARED, i);
-        if (!err && last)
-            err = keep(s, AW__TRIAL_ADAPTED, i);
-    }
-    return err;
-}
-
-static void on_learned(void *ctx, const struct aw_job_step *ended)
-{
-    struct session *s = ctx;
-    const struct aw__trial *trial = &s->trial;
-    const uint64_t step = aw_job_steps(s->job) - s->steps_before;
-    const uint64_t episode = trial->ask.workload[0].pilot.episode_steps;
-    const uint64_t bootstrap = trial->bootstrap * episode;
-    aw_totals_add(&trial->learned[step <= bootstrap ? AW__TRIAL_FALLBACK : AW__TRIAL_ADAPTED]
-                                 [ended->workload],
-                  &ended->own[AW_JOB_AWARE], 1);
-    if (ended->workload + 1 < trial->ask.count)
-        return;
-    if (step % episode == 0 && !s->err)
-        s->err = keep_due(s, step == s->steps);
-    progress(s, step);
-}
-
-static void on_measured(void *ctx, const struct aw_job_step *ended)
+static void on_step(void *ctx, const struct aw_job_step *ended)
 {
     struct session *s = ctx;
     const struct aw_decision *d = ended->decision;
@@ -310,13 +252,14 @@ static void on_measured(void *ctx, const struct aw_job_step *ended)
     struct aw__trial_cell *cell = &s->row[ended->workload];
     aw_totals_add(&cell->totals, &ended->own[AW_JOB_AWARE], 1);
     if (d->verdict == AW_WATCHDOG_TRIPPED) {
-        cell->first_trip = cell->trips ? cell->first_trip : (uint32_t)step;
         cell->trips++;
         cell->trips_by[d->watchdog.cause]++;
     }
     cell->clipped += d->guard.clips != 0;
-    cell->policy_id = d->policy_id;
-    cell->origin = d->origin;
+    if (d->actor == AW_ACTOR_AGENT && !cell->acts_from)
+        cell->acts_from = (uint32_t)step;
+    if (d->reading.replicas_wanted > cell->replicas_max)
+        cell->replicas_max = d->reading.replicas_wanted;
     if (ended->workload + 1 == s->trial.ask.count)
         progress(s, step);
 }
@@ -325,41 +268,6 @@ static void on_warm(void *ctx, const struct aw_job_step *ended)
 {
     if (ended->workload == 0)
         progress(ctx, 0);
-}
-
-/* A workload goes on from a state that was kept of it: with its policy, or the fallback alone. */
-static enum aw_err go_on(struct session *s, uint32_t i, const struct kept *kept, bool policy,
-                         struct aw_diag *diag)
-{
-    struct aw_loop *loop = aw_job_loop(s->job);
-    struct aw_pilot_config config = *aw_pilot_config(aw_loop_pilot(loop, i));
-    config.explore_sigma = 0;
-    config.learning = true; /* the kind of pilot that was kept */
-    config.model = s->workloads[i].pilot.model;
-    enum aw_err err = aw_loop_update(loop, i, &config, diag);
-    if (err)
-        return err;
-    if ((err = aw_pilot_state_load(aw_loop_pilot(loop, i), kept->bytes)))
-        return aw_fail(diag, err, "the state of a workload that learned cannot be loaded");
-    config.learning = policy;
-    return aw_loop_update(loop, i, &config, diag);
-}
-
-/* The policy of a state that was kept takes over from the fallback, which remembers what it has
- * just seen. */
-static enum aw_err take_over(struct session *s, uint32_t i, const struct kept *kept,
-                             struct aw_diag *diag)
-{
-    const struct aw_pilot *before = aw_loop_pilot(aw_job_loop(s->job), i);
-    void *fallback = aw_alloc_new(NULL, 1, aw_pilot_fallback_bytes(before));
-    if (!fallback)
-        return aw_fail(diag, AW_ERR_NOMEM, "no memory for what the fallback remembers");
-    aw_pilot_fallback_save(before, fallback);
-    enum aw_err err = go_on(s, i, kept, true, diag);
-    if (!err && (err = aw_pilot_fallback_load(aw_loop_pilot(aw_job_loop(s->job), i), fallback)))
-        aw_fail(diag, err, "what the fallback remembers cannot be handed on");
-    aw_alloc_free(NULL, fallback);
-    return err;
 }
 
 /* Lets steps pass under the load from `from_us` on. */
@@ -374,19 +282,14 @@ static enum aw_err pass(struct session *s, int64_t from_us, uint64_t steps, uint
     return err ? err : sent;
 }
 
-/* Processes that have just begun are unlike any that a policy has seen: the fallback runs them for
- * a while, under the load that comes before what is measured; the same whoever is measured then. */
+/* Processes that have just begun are unlike any that run: their controller runs them for a while,
+ * under the load that comes before what is measured. */
 static enum aw_err warm_up(struct session *s, int64_t from_us, uint64_t seed, struct aw_diag *diag)
 {
     const struct aw__trial *trial = &s->trial;
     const int64_t warm_us = llround(1e6 * trial->ask.step_s * trial->warm);
-    enum aw_err err = AW_OK;
-    for (uint32_t i = 0; !err && i < trial->ask.count; i++)
-        err = go_on(s, i, &s->kept[AW__TRIAL_SHARED][i], false, diag);
-    if (!err)
-        aw_loop_resume(aw_job_loop(s->job));
-    if (err || !trial->warm)
-        return err;
+    if (!trial->warm)
+        return AW_OK;
     return pass(s, from_us > warm_us ? from_us - warm_us : 0, trial->warm, seed + 1, on_warm, diag);
 }
 
@@ -406,38 +309,58 @@ static void take(struct session *s, const struct aw_local_requests *before)
     }
 }
 
-/* A run that is measured: warmed up, then whoever is to act. */
-static enum aw_err measured(struct session *s, enum aw__trial_arm arm, int64_t from_us,
-                            uint64_t seed, struct aw_diag *diag)
+/* A run under one controller: warmed up, then told of in `row`. */
+static enum aw_err lived(struct session *s, enum aw__trial_arm arm, int64_t from_us, uint64_t seed,
+                         struct aw_diag *diag)
 {
+    const uint32_t count = s->trial.ask.count;
+    struct aw_loop *loop = aw_job_loop(s->job);
     struct aw_local_requests before[AW_LOCAL_WORKLOADS_MAX] = {0};
-    enum aw_err err = warm_up(s, from_us, seed, diag);
-    for (uint32_t i = 0; !err && i < s->trial.ask.count; i++) {
-        if (arm != AW__TRIAL_FALLBACK)
-            err = take_over(s, i, &s->kept[arm][i], diag);
+    enum aw_err err = AW_OK;
+    memset(s->row, 0, count * sizeof *s->row);
+    for (uint32_t i = 0; !err && arm == AW__TRIAL_LEARNED && i < count; i++)
+        if ((err = aw_pilot_state_load(aw_loop_pilot(loop, i), s->kept[i])))
+            aw_fail(diag, err, "the state of a workload that learned cannot be loaded");
+    if (!err && arm == AW__TRIAL_LEARNED)
+        aw_loop_resume(loop);
+    err = err ? err : warm_up(s, from_us, seed, diag);
+    for (uint32_t i = 0; !err && i < count; i++) {
+        if (arm == AW__TRIAL_FRESH)
+            err = aw_loop_update(loop, i, &s->trial.ask.workload[i].pilot, diag);
         aw_local_requests(s->real.local, i, &before[i]);
     }
-    if (!err && arm != AW__TRIAL_FALLBACK)
-        aw_loop_resume(aw_job_loop(s->job));
-    err = err ? err : pass(s, from_us, s->steps, seed, on_measured, diag);
+    err = err ? err : pass(s, from_us, s->steps, seed, on_step, diag);
     if (!err)
         take(s, before);
     return err;
 }
 
-/* Starts the processes, lets them live, ends everything. */
+/* What AWARE knows now. */
+static enum aw_err keep(struct session *s, struct aw_diag *diag)
+{
+    s->kept_us = aw_job_now_us(s->job);
+    for (uint32_t i = 0; i < s->trial.ask.count; i++) {
+        const struct aw_pilot *pilot = aw_loop_pilot(aw_job_loop(s->job), i);
+        s->kept[i] = aw_alloc_new(NULL, 1, aw_pilot_state_bytes(pilot));
+        if (!s->kept[i])
+            return aw_fail(diag, AW_ERR_NOMEM, "no memory for the state of a workload");
+        aw_pilot_state_save(pilot, s->kept[i]);
+    }
+    return AW_OK;
+}
+
+/* Starts the processes, lets them live under `arm`, ends everything; `keeps` what AWARE knows at
+ * the end. */
 static enum aw_err live(struct session *s, enum aw__trial_arm arm, uint64_t from_step,
-                        uint64_t seed, struct aw_diag *diag)
+                        uint64_t seed, bool keeps, struct aw_diag *diag)
 {
     struct aw__trial *trial = &s->trial;
-    int64_t begin_us = 0; /* of the loop's time: where it goes on */
-    for (uint32_t a = 0; s->row && a < AW__TRIAL_ARMS; a++)
-        for (uint32_t i = 0; i < trial->ask.count; i++)
-            begin_us = s->kept[a][i].at_us > begin_us ? s->kept[a][i].at_us : begin_us;
+    struct aw_daemon_config begun = trial->ask; /* with the workloads of this arm */
+    begun.workload = s->workloads;
     const int64_t from_us = llround(1e6 * trial->ask.step_s) * (int64_t)from_step;
     const struct aw_local_run_config config = {
-        .ask = &trial->ask,
-        .begin_us = begin_us,
+        .ask = &begun,
+        .begin_us = s->kept_us,
         .stop = &aw_stop_signal,
         .costs = s->costs,
     };
@@ -449,65 +372,86 @@ static enum aw_err live(struct session *s, enum aw__trial_arm arm, uint64_t from
         .store = &s->store,
         .thread_count = trial->ask.thread_count,
     };
-    s->err = AW_OK;
     progress(s, 0);
     enum aw_err err = aw_daemon_store_open(&trial->ask, "memory", &s->store, diag);
     err = err ? err : aw_local_run_open(&s->real, &config, diag);
     err = err ? err : aw_job_new(&job, NULL, &s->job, diag);
     err = err ? err : aw_local_run_ready(&s->real, diag);
-    if (!err)
-        err = s->row ? measured(s, arm, from_us, seed, diag)
-                     : pass(s, from_us, s->steps, seed, on_learned, diag);
-    if (!err && s->err) {
-        err = s->err;
-        *diag = s->diag;
-    }
+    err = err ? err : lived(s, arm, from_us, seed, diag);
     if (!err && aw_stop_signal)
         err = aw_fail(diag, AW_ERR_INTERRUPTED, "interrupted; everything was ended");
+    err = err || !keeps ? err : keep(s, diag);
     aw_job_free(s->job);
     s->job = NULL;
     aw_local_run_close(&s->real);
     aw_store_close(&s->store);
+    if (!err)
+        run_tell(s);
     return err;
 }
 
-static enum aw_err learn(struct session *s, struct aw_diag *diag)
+/* Of the targets that keep the budget the cheapest; else the one that misses least. */
+static void tuned_choose(const struct aw__trial *trial, uint32_t i)
 {
-    const struct aw__trial *trial = &s->trial;
-    const uint64_t episode = trial->ask.workload[0].pilot.episode_steps;
-    s->row = NULL;
-    s->steps = (trial->bootstrap + trial->adapt) * episode;
+    struct aw__trial_tuned *tuned = &trial->tuned[i];
+    const double budget = trial->ask.workload[i].pilot.slo_budget;
+    for (uint32_t t = 1; t < AW__TRIAL_TARGETS; t++) {
+        const struct aw_totals *a = &tuned->target[t].totals;
+        const struct aw_totals *b = &tuned->target[tuned->best].totals;
+        const double most = fmax(1, budget * (double)a->steps); /* one step may be chance */
+        const bool keeps = (double)a->violations <= most, kept = (double)b->violations <= most;
+        if (keeps && kept ? a->cost < b->cost : a->violations < b->violations)
+            tuned->best = t;
+    }
+    tuned->replicas = tuned->target[tuned->best].replicas_max;
+}
+
+/* What is found out on the first part of the load. */
+static enum aw_err tune(struct session *s, struct aw_diag *diag)
+{
+    struct aw__trial *trial = &s->trial;
+    const uint32_t count = trial->ask.count;
+    enum aw_err err = AW_OK;
+    s->steps = trial->tune;
+    for (uint32_t t = 0; !err && t < AW__TRIAL_TARGETS; t++) {
+        for (uint32_t i = 0; i < count; i++)
+            workload_begin(trial, AW__TRIAL_TUNED, aw__trial_targets[t], i, &s->workloads[i]);
+        snprintf(s->title, sizeof s->title, "tuning, HPA at %" PRIu32 " %%", aw__trial_targets[t]);
+        err = live(s, AW__TRIAL_TUNED, trial->warm, trial->ask.seed, false, diag);
+        for (uint32_t i = 0; i < count; i++)
+            trial->tuned[i].target[t] = s->row[i];
+    }
+    for (uint32_t i = 0; !err && i < count; i++) {
+        tuned_choose(trial, i);
+        workload_begin(trial, AW__TRIAL_FRESH, 0, i, &s->workloads[i]);
+    }
+    s->steps = trial->learn;
     snprintf(s->title, sizeof s->title, "learning");
-    const enum aw_err err = live(s, AW__TRIAL_SHARED, 0, trial->ask.seed, diag);
-    progress_end(s);
-    if (err || s->quiet)
-        return err;
-    char took[32];
-    aw_seconds_format(1e-6 * (double)(aw_clock_monotonic_us(NULL) - s->begin_us), took,
-                      sizeof took);
-    fprintf(stderr, "learning: %" PRIu32 " episodes of the fallback, %" PRIu32 " more, %s\n",
-            trial->bootstrap, trial->adapt, took);
-    return AW_OK;
+    err = err ? err : live(s, AW__TRIAL_FRESH, trial->warm, trial->ask.seed, true, diag);
+    for (uint32_t i = 0; !err && i < count; i++)
+        trial->tuned[i].learning = s->row[i];
+    return err;
 }
 
 static enum aw_err measure(struct session *s, struct aw_diag *diag)
 {
     struct aw__trial *trial = &s->trial;
-    const uint64_t episode = trial->ask.workload[0].pilot.episode_steps;
-    const uint64_t from = (trial->bootstrap + trial->adapt) * episode;
+    const uint32_t count = trial->ask.count;
+    const uint64_t from = trial->warm + (trial->tune > trial->learn ? trial->tune : trial->learn);
     enum aw_err err = AW_OK;
     s->steps = trial->steps;
     for (uint32_t r = 0; !err && r < trial->repeats; r++)
         for (uint32_t k = 0; !err && k < AW__TRIAL_ARMS; k++) {
             const enum aw__trial_arm arm = (enum aw__trial_arm)((r + k) % AW__TRIAL_ARMS);
-            s->row = aw__trial_cell(trial, r, arm, 0);
+            for (uint32_t i = 0; i < count; i++)
+                workload_begin(trial, arm, aw__trial_targets[trial->tuned[i].best], i,
+                               &s->workloads[i]);
             snprintf(s->title, sizeof s->title, "run %" PRIu32 " of %" PRIu32 ", %s",
                      trial->done + 1, trial->repeats * AW__TRIAL_ARMS, aw__trial_arm_names[arm]);
-            err = live(s, arm, from, trial->ask.seed + SEED_STRIDE * (r + 1), diag);
-            if (!err) {
-                trial->done++;
-                run_tell(s);
-            }
+            err = live(s, arm, from + (uint64_t)r * trial->steps,
+                       trial->ask.seed + SEED_STRIDE * (r + 1), false, diag);
+            memcpy(aw__trial_cell(trial, r, arm, 0), s->row, count * sizeof *s->row);
+            trial->done += !err;
         }
     progress_end(s);
     return err;
@@ -515,13 +459,12 @@ static enum aw_err measure(struct session *s, struct aw_diag *diag)
 
 static void session_free(struct session *s)
 {
-    for (uint32_t a = 0; a < AW__TRIAL_ARMS; a++) {
-        for (uint32_t i = 0; s->kept[a] && i < s->trial.ask.count; i++)
-            aw_alloc_free(NULL, s->kept[a][i].bytes);
-        aw_alloc_free(NULL, s->kept[a]);
-        aw_alloc_free(NULL, s->trial.learned[a]);
-    }
+    for (uint32_t i = 0; s->kept && i < s->trial.ask.count; i++)
+        aw_alloc_free(NULL, s->kept[i]);
+    aw_alloc_free(NULL, s->kept);
     aw_alloc_free(NULL, s->trial.cell);
+    aw_alloc_free(NULL, s->trial.tuned);
+    aw_alloc_free(NULL, s->row);
     aw_alloc_free(NULL, s->costs);
     aw_alloc_free(NULL, s->workloads);
     aw_daemon_config_deinit(&s->trial.ask);
@@ -542,7 +485,7 @@ static enum aw_err trial_run(const struct aw_call *run, struct aw_diag *diag)
     if (!err)
         aw_stop_catch(&(struct aw_stop_config){.twice = false});
     signal(SIGPIPE, SIG_IGN);
-    err = err ? err : learn(s, diag);
+    err = err ? err : tune(s, diag);
     err = err ? err : measure(s, diag);
     s->trial.seconds = 1e-6 * (double)(aw_clock_monotonic_us(NULL) - s->begin_us);
     if (!err)
@@ -574,41 +517,42 @@ static const struct aw_option trial_options[] = {
      .initial = "2",
      .help = "which of the busiest functions of --load each workload gets, e.g. 6,8,12; where "
              "there are more workloads, every second one from the last on"},
-    {.name = "bootstrap",
+    {.name = "tune",
      .kind = AW_ARG_NUMBER,
      .arg = "N",
-     .initial = "3",
+     .initial = "120",
      .min = 1,
-     .max = AW__TRIAL_EPISODES_MAX,
-     .help = "episodes of the fallback, before the agent acts"},
-    {.name = "adapt",
+     .max = AW__TRIAL_STEPS_MAX,
+     .help = "steps that HPA is tried for at each of five targets: 80, 70, 60, 50 and 40 %"},
+    {.name = "learn",
      .kind = AW_ARG_NUMBER,
      .arg = "N",
-     .initial = "3",
+     .initial = "240",
      .min = 1,
-     .max = AW__TRIAL_EPISODES_MAX,
-     .help = "episodes of the agent, in which it learns"},
+     .max = AW__TRIAL_STEPS_MAX,
+     .help = "steps that AWARE lives with the workloads before 'aware' is measured"},
     {.name = "steps",
      .kind = AW_ARG_NUMBER,
      .arg = "N",
+     .initial = "600",
      .min = 1,
      .max = AW__TRIAL_STEPS_MAX,
-     .help = "of a run that is measured (default: an episode, which is also the most)"},
+     .help = "of a run that is measured"},
     {.name = "warm",
      .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "20",
      .max = AW__TRIAL_STEPS_MAX,
-     .help = "steps before that, of the fallback, which are not measured: processes that have just "
-             "begun are unlike any that run"},
+     .help = "steps before that, under the same controller, which are not measured: processes that "
+             "have just begun are unlike any that run"},
     {.name = "repeats",
      .kind = AW_ARG_NUMBER,
      .arg = "N",
-     .initial = "3",
+     .initial = "5",
      .min = 1,
      .max = AW__TRIAL_REPEATS_MAX,
-     .help = "runs of each policy; chance in the load differs between repeats and not between "
-             "policies"},
+     .help = "runs of each controller, each time on the next part of the load; all of a repeat "
+             "have the same part and the same chance"},
     {.name = "speed",
      .kind = AW_ARG_TEXT,
      .arg = "X",
@@ -638,25 +582,27 @@ static const struct aw_option trial_options[] = {
     {.name = NULL},
 };
 static const struct aw_example trial_examples[] = {
-    {"aware trial -f examples/trial/trial.yaml", "three applications, about twenty minutes"},
-    {"aware trial -f examples/trial/trial.yaml --load f1250_inv.csv:compress=6,start=10h --top "
-     "6,8,12",
-     "under three functions of a trace"},
+    {"aware trial -f examples/real/services.yaml", "services of Debian, five hours"},
+    {"aware trial -f examples/real/services.yaml --steps 120 --tune 60 --repeats 3",
+     "to see it, an hour"},
     {"aware trial -f shop.yaml --repeats 5 --output json", "one's own workload, for a program"},
     {NULL, NULL},
 };
 const struct aw_verb aw_verb_trial = {
     .name = "trial",
-    .summary = "Measure rules, a shared model and its adaptation on real processes",
-    .text = "The workloads run as real processes of this machine under real load. First the "
-            "fallback acts (HPA and VPA) and the shared model reads its episodes; then the model's "
-            "policy acts and goes on learning. After that the next part of the load is run "
-            "through again and again: with the fallback alone, with the model's policy as it was "
-            "(zero-shot) and with what became of it (adapted), in turn, rails and watchdog on for "
-            "all. Told are the reward of AWARE section 2.2 in 100 steps, steps that missed the "
-            "SLO, cost and use, each with its deviation over the repeats.\n\n"
-            "Needs control groups that it may write, as 'aware run --cluster local' does. The "
-            "agent is let act whatever is expected of it.",
+    .summary = "Measure AWARE beside a tuned HPA on real processes",
+    .text = "The workloads run as real processes of this machine under real load. First HPA is "
+            "tried at five targets on the first part of the load, and of those that keep the SLO's "
+            "budget the cheapest is taken; AWARE lives with the same part. Then part after part of "
+            "the load is run through by each of five in turn: the rules as the files say (by "
+            "default HPA on CPU and VPA on memory), the tuned HPA, a constant number of replicas "
+            "(what the tuned HPA had at most), AWARE as it is new, and AWARE that has learned; "
+            "another one is first each time. Told are steps that missed the SLO, cost, requests "
+            "that failed, from when on a learned policy acted, and AWARE against the others with "
+            "intervals over the parts.\n\n"
+            "Needs control groups that it may write, as 'aware run --cluster local' does. AWARE "
+            "has the settings of the files, by default its own: whether a policy acts is the "
+            "lifecycle's decision.",
     .options = trial_options,
     .examples = trial_examples,
     .json = true,

@@ -10,12 +10,13 @@
 #include <inttypes.h>
 #include <math.h>
 
-#define REWARD_STEPS 100.0 /* of an episode of the paper: at most 200 */
-#define CELL_MAX     48u
+#define CELL_MAX  48u
+#define LEVEL     0.95 /* of intervals */
+#define RESAMPLES 2000u
+#define PAIRS_MAX (AW__TRIAL_REPEATS_MAX * AW_LOCAL_WORKLOADS_MAX)
 
 /* What is told of a run, per workload. */
 enum figure {
-    REWARD,
     MISSED,
     COST,
     CORES,
@@ -28,8 +29,8 @@ enum figure {
     FIGURES
 };
 static const char *const figure_names[FIGURES] = {
-    "reward_per_100_steps", "violation_share", "cost_per_hour", "cores",         "cpu_utilisation",
-    "memory_utilisation",   "latency_ms_p99",  "inside_ms_p50", "inside_ms_p99", "agent_share"};
+    "violation_share", "cost_per_hour", "cores",         "cpu_utilisation", "memory_utilisation",
+    "latency_ms_p99",  "inside_ms_p50", "inside_ms_p99", "agent_share"};
 
 static double figure_of(const struct aw__trial *trial, const struct aw__trial_cell *cell,
                         enum figure figure)
@@ -37,8 +38,6 @@ static double figure_of(const struct aw__trial *trial, const struct aw__trial_ce
     const struct aw_totals *t = &cell->totals;
     const double n = t->steps ? (double)t->steps : 1;
     switch (figure) {
-    case REWARD:
-        return REWARD_STEPS * t->reward / n;
     case MISSED:
         return (double)t->violations / n;
     case COST:
@@ -87,10 +86,10 @@ static const char *with_spread(const struct spread *s, double scale, int digits,
     return buf;
 }
 
-/* "zero-shot", "the fallback's policy" and so on, for the first column. */
+/* "hpa+vpa-mem", "hpa-tuned" and so on, for the first column. */
 static const char *arm_name(const struct aw__trial *trial, enum aw__trial_arm arm)
 {
-    return arm == AW__TRIAL_FALLBACK ? trial->ask.fallback : aw__trial_arm_names[arm];
+    return arm == AW__TRIAL_RULES ? trial->ask.fallback : aw__trial_arm_names[arm];
 }
 
 static enum aw_err table_print(const struct aw_call *run, const struct aw__trial *trial,
@@ -103,15 +102,14 @@ static enum aw_err table_print(const struct aw_call *run, const struct aw__trial
 static enum aw_err means_print(const struct aw_call *run, const struct aw__trial *trial,
                                struct aw_diag *diag)
 {
-    static const char *const heads[] = {"WORKLOAD", "POLICY",   ">REWARD", ">MISSED %",
-                                        ">$/H",     ">CORES",   ">CPU %",  ">MEM %",
-                                        ">P99 ms",  ">AGENT %", NULL};
+    static const char *const heads[] = {"WORKLOAD", "CONTROLLER", ">MISSED %", ">$/H",     ">CORES",
+                                        ">CPU %",   ">MEM %",     ">P99 ms",   ">AGENT %", NULL};
     static const struct {
         enum figure figure;
         double scale;
         int digits;
-    } columns[] = {{REWARD, 1, 1}, {MISSED, 100, 1}, {COST, 1, 4},   {CORES, 1, 2},
-                   {CPU, 100, 0},  {MEMORY, 100, 0}, {P99_MS, 1, 0}, {AGENT, 100, 0}};
+    } columns[] = {{MISSED, 100, 1}, {COST, 1, 4},   {CORES, 1, 2},  {CPU, 100, 0},
+                   {MEMORY, 100, 0}, {P99_MS, 1, 0}, {AGENT, 100, 0}};
     struct aw_table table;
     char cell[CELL_MAX];
     aw_table_init(&table, heads);
@@ -129,13 +127,24 @@ static enum aw_err means_print(const struct aw_call *run, const struct aw__trial
     return table_print(run, trial, &table, diag);
 }
 
+/* When the agent first acted: minutes of the controllers' time from the beginning of a run. */
+static const char *acts_text(const struct aw__trial *trial, const struct aw__trial_cell *cell,
+                             char buf[CELL_MAX])
+{
+    snprintf(buf, CELL_MAX, "-");
+    if (cell->acts_from)
+        snprintf(buf, CELL_MAX, "%.1f min", cell->acts_from * trial->ask.step_s / 60);
+    return buf;
+}
+
 static enum aw_err runs_print(const struct aw_call *run, const struct aw__trial *trial,
                               struct aw_diag *diag)
 {
-    static const char *const heads[] = {"WORKLOAD", "POLICY",    "RUN",      ">REWARD", ">MISSED",
-                                        ">$/H",     ">REQUESTS", ">FAILED",  ">LOST",   ">P99 ms",
-                                        ">OOM",     ">TRIPS",    ">CLIPPED", NULL};
+    static const char *const heads[] = {"WORKLOAD",  "CONTROLLER", "RUN",    ">MISSED",  ">$/H",
+                                        ">REQUESTS", ">FAILED",    ">LOST",  ">P99 ms",  ">CHANGES",
+                                        ">OOM",      ">ACTS AT",   ">TRIPS", ">CLIPPED", NULL};
     struct aw_table table;
+    char text[CELL_MAX];
     aw_table_init(&table, heads);
     for (uint32_t i = 0; i < trial->ask.count; i++)
         for (uint32_t a = 0; a < AW__TRIAL_ARMS; a++)
@@ -145,7 +154,6 @@ static enum aw_err runs_print(const struct aw_call *run, const struct aw__trial 
                 aw_table_add(&table, "%s", aw_run_name(trial->ask.workload[i].pilot.name));
                 aw_table_add(&table, "%s", arm_name(trial, arm));
                 aw_table_add(&table, "%" PRIu32, r + 1);
-                aw_table_add(&table, "%.1f", figure_of(trial, cell, REWARD));
                 aw_table_add(&table, "%" PRIu64 " of %" PRIu64, cell->totals.violations,
                              cell->totals.steps);
                 aw_table_add(&table, "%.4f", figure_of(trial, cell, COST));
@@ -153,79 +161,131 @@ static enum aw_err runs_print(const struct aw_call *run, const struct aw__trial 
                 aw_table_add(&table, "%" PRIu64, cell->failed);
                 aw_table_add(&table, "%" PRIu64, cell->lost);
                 aw_table_add(&table, "%.0f", figure_of(trial, cell, P99_MS));
+                aw_table_add(&table, "%" PRIu64, cell->totals.replica_changes);
                 aw_table_add(&table, "%" PRIu64, cell->totals.oom_kills);
+                aw_table_add(&table, "%s", acts_text(trial, cell, text));
                 aw_table_add(&table, "%" PRIu32, cell->trips);
                 aw_table_add(&table, "%" PRIu32, cell->clipped);
             }
     return table_print(run, trial, &table, diag);
 }
 
-/* Whose policy acted, in a sentence each: a model's, or what own learning put in its place. */
-static void origins_print(const struct aw__trial *trial)
+/* What was found out first, in a sentence each. */
+static void tuned_print(const struct aw__trial *trial)
 {
     for (uint32_t i = 0; i < trial->ask.count; i++) {
-        const struct aw__trial_cell *shared = aw__trial_cell(trial, 0, AW__TRIAL_SHARED, i);
-        const struct aw__trial_cell *adapted = aw__trial_cell(trial, 0, AW__TRIAL_ADAPTED, i);
-        const char *mark = trial->markdown ? "- " : "";
-        const char *name = aw_run_name(trial->ask.workload[i].pilot.name);
-        if (shared->origin.checksum)
-            printf("%s%s: zero-shot is model %s, which knew it by %" PRIu32
-                   " episodes of the fallback; adapted is %s.\n",
-                   mark, name, shared->origin.name, shared->origin.episodes,
-                   adapted->policy_id == shared->policy_id
-                       ? "the same policy: nothing better was found"
-                   : adapted->origin.checksum ? "the model's with more episodes"
-                                              : "what it learned itself");
+        const struct aw__trial_tuned *tuned = &trial->tuned[i];
+        char at[CELL_MAX];
+        printf("%s%s: HPA missed", trial->markdown ? "- " : "",
+               aw_run_name(trial->ask.workload[i].pilot.name));
+        for (uint32_t t = 0; t < AW__TRIAL_TARGETS; t++)
+            printf("%s %.1f %% at %" PRIu32 " %% (%.4f $/h)", t ? "," : "",
+                   100 * figure_of(trial, &tuned->target[t], MISSED), aw__trial_targets[t],
+                   figure_of(trial, &tuned->target[t], COST));
+        printf("; taken: %" PRIu32 " %%; constant: %" PRIu32 " replicas; ",
+               aw__trial_targets[tuned->best], tuned->replicas);
+        if (tuned->learning.acts_from)
+            printf("while AWARE learned, a policy acted after %s.\n",
+                   acts_text(trial, &tuned->learning, at));
         else
-            printf("%s%s: the model gave no policy in time, so that zero-shot is %s.\n", mark, name,
-                   shared->policy_id ? "one of its own learning" : "the fallback");
+            printf("while AWARE learned, no policy acted.\n");
     }
 }
 
-static void verdicts_print(const struct aw__trial *trial)
+/* Paired by parts of the load: how `arm` stands to `rival`. */
+struct pairs {
+    double points[PAIRS_MAX], ratio[PAIRS_MAX]; /* of missed steps; ln of cost */
+    uint32_t count;
+};
+struct verdict {
+    double points, ratio;
+    struct aw_interval points_in, ratio_in;
+};
+
+static void pairs_add(const struct aw__trial *trial, enum aw__trial_arm arm,
+                      enum aw__trial_arm rival, uint32_t i, struct pairs *pairs)
 {
-    const char *mark = trial->markdown ? "- " : "";
+    for (uint32_t r = 0; r < trial->repeats; r++) {
+        const struct aw__trial_cell *a = aw__trial_cell(trial, r, arm, i);
+        const struct aw__trial_cell *b = aw__trial_cell(trial, r, rival, i);
+        pairs->points[pairs->count] =
+            100 * (figure_of(trial, a, MISSED) - figure_of(trial, b, MISSED));
+        pairs->ratio[pairs->count++] = log(figure_of(trial, a, COST) / figure_of(trial, b, COST));
+    }
+}
+
+/* Workload `only`, or all of them. */
+static struct verdict verdict_of(const struct aw__trial *trial, enum aw__trial_arm arm,
+                                 enum aw__trial_arm rival, uint32_t only)
+{
+    struct pairs pairs = {.count = 0};
+    struct verdict ret;
+    struct aw_rng rng;
+    double scratch[PAIRS_MAX + RESAMPLES];
     for (uint32_t i = 0; i < trial->ask.count; i++)
-        for (uint32_t a = AW__TRIAL_SHARED; a < AW__TRIAL_ARMS; a++) {
-            const enum aw__trial_arm arm = (enum aw__trial_arm)a;
-            const struct spread rules = spread_of(trial, AW__TRIAL_FALLBACK, i, REWARD),
-                                own = spread_of(trial, arm, i, REWARD),
-                                rules_missed = spread_of(trial, AW__TRIAL_FALLBACK, i, MISSED),
-                                own_missed = spread_of(trial, arm, i, MISSED);
-            const bool apart = own.min > rules.max || own.max < rules.min;
-            printf("%s%s, %s: reward %+.1f against %s, %s; %+.1f points of missed steps.\n", mark,
-                   aw_run_name(trial->ask.workload[i].pilot.name), aw__trial_arm_names[arm],
-                   own.mean - rules.mean, trial->ask.fallback,
-                   !apart                  ? "within the spread of runs"
-                   : own.mean > rules.mean ? "better in every run"
-                                           : "worse in every run",
-                   100 * (own_missed.mean - rules_missed.mean));
-        }
+        if (only == trial->ask.count || only == i)
+            pairs_add(trial, arm, rival, i, &pairs);
+    aw_rng_init(&rng, 1, 0);
+    ret.points = aw_stats_mean(pairs.points, pairs.count);
+    ret.ratio = exp(aw_stats_mean(pairs.ratio, pairs.count));
+    ret.points_in =
+        aw_stats_bootstrap_mean(pairs.points, pairs.count, LEVEL, RESAMPLES, &rng, scratch);
+    ret.ratio_in =
+        aw_stats_bootstrap_mean(pairs.ratio, pairs.count, LEVEL, RESAMPLES, &rng, scratch);
+    ret.ratio_in = (struct aw_interval){exp(ret.ratio_in.low), exp(ret.ratio_in.high)};
+    return ret;
+}
+
+static enum aw_err verdicts_print(const struct aw_call *run, const struct aw__trial *trial,
+                                  struct aw_diag *diag)
+{
+    static const char *const heads[] = {"WORKLOAD",        "CONTROLLER", "AGAINST",
+                                        ">MISSED, POINTS", ">COST",      NULL};
+    const uint32_t count = trial->ask.count;
+    struct aw_table table;
+    aw_table_init(&table, heads);
+    for (uint32_t i = count > 1 ? 0 : 1; i <= count; i++)
+        for (uint32_t a = AW__TRIAL_FRESH; a < AW__TRIAL_ARMS; a++)
+            for (uint32_t b = AW__TRIAL_RULES; b < AW__TRIAL_FRESH; b++) {
+                const enum aw__trial_arm arm = (enum aw__trial_arm)a;
+                const enum aw__trial_arm rival = (enum aw__trial_arm)b;
+                const struct verdict v = verdict_of(trial, arm, rival, i);
+                aw_table_add(&table, "%s",
+                             i < count ? aw_run_name(trial->ask.workload[i].pilot.name) : "all");
+                aw_table_add(&table, "%s", arm_name(trial, arm));
+                aw_table_add(&table, "%s", arm_name(trial, rival));
+                aw_table_add(&table, "%+.1f (%+.1f to %+.1f)", v.points, v.points_in.low,
+                             v.points_in.high);
+                aw_table_add(&table, "%.2f (%.2f to %.2f)", v.ratio, v.ratio_in.low,
+                             v.ratio_in.high);
+            }
+    return table_print(run, trial, &table, diag);
 }
 
 enum aw_err aw__trial_print(const struct aw_call *run, const struct aw__trial *trial,
                             struct aw_diag *diag)
 {
     char took[32];
-    printf("%" PRIu32 " workloads at the same time, %g times faster than real time; learning: "
-           "%" PRIu32 " episodes of %s, %" PRIu32 " of the agent, %" PRIu32
-           " steps each; runs: %" PRIu32 " steps after %" PRIu32 " of %s to warm up, %" PRIu32
-           " of each policy; load: %s; seed %" PRIu64 "; source %s; %s\n\n",
-           trial->ask.count, trial->ask.speed, trial->bootstrap, trial->ask.fallback, trial->adapt,
-           trial->ask.workload[0].pilot.episode_steps, trial->steps, trial->warm,
-           trial->ask.fallback, trial->repeats, *trial->load ? trial->load : "as the files say",
-           trial->ask.seed, AW_VERSION_SOURCE,
+    printf("%" PRIu32 " workloads at the same time, %g times faster than real time; HPA tried for "
+           "%" PRIu32 " steps at each of %u targets, AWARE lived %" PRIu32 "; runs: %" PRIu32
+           " steps after %" PRIu32 " to warm up, %" PRIu32
+           " of each controller, each on a part of its own of the load: %s; seed %" PRIu64
+           "; source %s; %s\n\n",
+           trial->ask.count, trial->ask.speed, trial->tune, AW__TRIAL_TARGETS, trial->learn,
+           trial->steps, trial->warm, trial->repeats,
+           *trial->load ? trial->load : "as the files say", trial->ask.seed, AW_VERSION_SOURCE,
            aw_seconds_format(trial->seconds, took, sizeof took));
     enum aw_err err = means_print(run, trial, diag);
     printf("\n");
     err = err ? err : runs_print(run, trial, diag);
     printf("\n");
-    if (!err) {
-        origins_print(trial);
-        printf("\n");
-        verdicts_print(trial);
-    }
-    return err;
+    if (err)
+        return err;
+    tuned_print(trial);
+    printf("\nPaired by parts of the load: mean of missed steps in points, and of cost as a ratio, "
+           "with intervals of %.0f %%.\n\n",
+           100 * LEVEL);
+    return verdicts_print(run, trial, diag);
 }
 
 /* --- JSON ------------------------------------------------------------------------------------- */
@@ -246,7 +306,10 @@ static json_t *run_json(const struct aw__trial *trial, const struct aw__trial_ce
     json_object_set_new(one, "lost", json_integer((json_int_t)cell->lost));
     json_object_set_new(one, "oom_kills", json_integer((json_int_t)cell->totals.oom_kills));
     json_object_set_new(one, "watchdog_trips", json_integer((json_int_t)cell->trips));
-    json_object_set_new(one, "first_trip_step", json_integer(cell->first_trip));
+    json_object_set_new(one, "acts_from_step",
+                        cell->acts_from ? json_integer(cell->acts_from) : json_null());
+    json_object_set_new(one, "replica_changes",
+                        json_integer((json_int_t)cell->totals.replica_changes));
     for (uint32_t c = 0; c < AW_WATCHDOG_CAUSE_COUNT; c++)
         if (cell->trips_by[c])
             json_object_set_new(why, aw_watchdog_cause_name((enum aw_watchdog_cause)c),
@@ -259,14 +322,7 @@ static json_t *run_json(const struct aw__trial *trial, const struct aw__trial_ce
 static json_t *policy_json(const struct aw__trial *trial, enum aw__trial_arm arm, uint32_t i)
 {
     json_t *policy = json_object(), *runs = json_array();
-    const struct aw__trial_cell *first = aw__trial_cell(trial, 0, arm, i);
-    char id[24];
-    snprintf(id, sizeof id, "%016" PRIx64, first->policy_id);
     json_object_set_new(policy, "name", json_string(aw__trial_arm_names[arm]));
-    json_object_set_new(policy, "policy", json_string(id));
-    json_object_set_new(policy, "specialised_from",
-                        first->origin.checksum ? json_string(first->origin.name) : json_null());
-    json_object_set_new(policy, "known_by_episodes", json_integer(first->origin.episodes));
     for (uint32_t f = 0; f < FIGURES; f++) {
         const struct spread s = spread_of(trial, arm, i, (enum figure)f);
         json_t *one = json_object();
@@ -282,16 +338,37 @@ static json_t *policy_json(const struct aw__trial *trial, enum aw__trial_arm arm
     return policy;
 }
 
-static json_t *learned_json(const struct aw_totals *totals)
+static json_t *tuned_json(const struct aw__trial *trial, uint32_t i)
 {
-    const double n = totals->steps ? (double)totals->steps : 1;
-    json_t *one = json_object();
-    json_object_set_new(one, "steps", json_integer((json_int_t)totals->steps));
-    json_object_set_new(one, "violations", json_integer((json_int_t)totals->violations));
-    json_object_set_new(one, "agent_steps", json_integer((json_int_t)totals->agent_steps));
-    json_object_set_new(one, "reward_per_100_steps",
-                        aw_json_real(REWARD_STEPS * totals->reward / n));
+    const struct aw__trial_tuned *tuned = &trial->tuned[i];
+    json_t *one = json_object(), *targets = json_array();
+    for (uint32_t t = 0; t < AW__TRIAL_TARGETS; t++) {
+        json_t *run = run_json(trial, &tuned->target[t], 0);
+        json_object_set_new(run, "target_percent", json_integer(aw__trial_targets[t]));
+        json_array_append_new(targets, run);
+    }
+    json_object_set_new(one, "targets", targets);
+    json_object_set_new(one, "target_percent", json_integer(aw__trial_targets[tuned->best]));
+    json_object_set_new(one, "constant_replicas", json_integer(tuned->replicas));
+    json_object_set_new(one, "learning", run_json(trial, &tuned->learning, 0));
     return one;
+}
+
+static json_t *verdicts_json(const struct aw__trial *trial, uint32_t only)
+{
+    json_t *list = json_array();
+    for (uint32_t a = AW__TRIAL_FRESH; a < AW__TRIAL_ARMS; a++)
+        for (uint32_t b = AW__TRIAL_RULES; b < AW__TRIAL_FRESH; b++) {
+            const struct verdict v =
+                verdict_of(trial, (enum aw__trial_arm)a, (enum aw__trial_arm)b, only);
+            json_array_append_new(
+                list, json_pack("{s:s, s:s, s:f, s:[ff], s:f, s:[ff]}", "controller",
+                                aw__trial_arm_names[a], "against", aw__trial_arm_names[b],
+                                "violation_points", v.points, "violation_points_interval",
+                                v.points_in.low, v.points_in.high, "cost_ratio", v.ratio,
+                                "cost_ratio_interval", v.ratio_in.low, v.ratio_in.high));
+        }
+    return list;
 }
 
 enum aw_err aw__trial_print_json(const struct aw__trial *trial, struct aw_diag *diag)
@@ -300,20 +377,18 @@ enum aw_err aw__trial_print_json(const struct aw__trial *trial, struct aw_diag *
     for (uint32_t i = 0; i < trial->ask.count; i++) {
         json_t *one = json_object(), *policies = json_array();
         json_object_set_new(one, "name", json_string(trial->ask.workload[i].pilot.name));
-        json_object_set_new(one, "bootstrap", learned_json(&trial->learned[AW__TRIAL_FALLBACK][i]));
-        json_object_set_new(one, "adapt", learned_json(&trial->learned[AW__TRIAL_ADAPTED][i]));
+        json_object_set_new(one, "tuned", tuned_json(trial, i));
         for (uint32_t a = 0; a < AW__TRIAL_ARMS; a++)
             json_array_append_new(policies, policy_json(trial, (enum aw__trial_arm)a, i));
-        json_object_set_new(one, "policies", policies);
+        json_object_set_new(one, "controllers", policies);
+        json_object_set_new(one, "verdicts", verdicts_json(trial, i));
         json_array_append_new(list, one);
     }
     json_object_set_new(root, "fallback", json_string(trial->ask.fallback));
     json_object_set_new(root, "speed", aw_json_real(trial->ask.speed));
     json_object_set_new(root, "step_s", aw_json_real(trial->ask.step_s));
-    json_object_set_new(root, "episode_steps",
-                        json_integer(trial->ask.workload[0].pilot.episode_steps));
-    json_object_set_new(root, "bootstrap_episodes", json_integer(trial->bootstrap));
-    json_object_set_new(root, "adapt_episodes", json_integer(trial->adapt));
+    json_object_set_new(root, "tune_steps", json_integer(trial->tune));
+    json_object_set_new(root, "learn_steps", json_integer(trial->learn));
     json_object_set_new(root, "steps", json_integer(trial->steps));
     json_object_set_new(root, "warm_steps", json_integer(trial->warm));
     json_object_set_new(root, "repeats", json_integer(trial->repeats));
@@ -322,5 +397,6 @@ enum aw_err aw__trial_print_json(const struct aw__trial *trial, struct aw_diag *
     json_object_set_new(root, "source", json_string(AW_VERSION_SOURCE));
     json_object_set_new(root, "seconds", aw_json_real(trial->seconds));
     json_object_set_new(root, "workloads", list);
+    json_object_set_new(root, "verdicts", verdicts_json(trial, trial->ask.count));
     return aw_json_print(root, diag);
 }

@@ -12,7 +12,10 @@
 #define CONTEXT_MOST     56u /* steps after which something is chosen, whatever was seen */
 #define SWITCH_MISSED    6u  /* steps missed of the last SWITCH_OF: more careful numbers */
 #define SWITCH_OF        40u
-#define SWITCH_LEVEL_MAX 2u  /* one rule for all costs more than misses do */
+#define SWITCH_LEVEL_MAX 2u /* one rule for all costs more than misses do */
+#define FIT_MISSED_MOST  0.25
+#define FIT_LATENCY_MOST (-0.7) /* ln of the latency over the SLO's, mean: half of it */
+#define FIT_MARGIN_MOST  2.0
 #define SWITCH_GRACE     10u /* steps after a change that are still the old numbers' doing */
 
 struct aw_capacity *aw_capacity_of(const struct aw_policy *policy)
@@ -101,6 +104,35 @@ void aw_capacity_take(struct aw_capacity *capacity, uint32_t rule)
     capacity->memory.known = known;
 }
 
+/* Rules were lived under loads of cores, where a request alone takes two thirds of what the SLO
+ * allows. Where smaller replicas were far below the SLO under the fallback, their size does here,
+ * and no more than twice the need is kept: what was lived here outranks what was lived elsewhere.
+ * Steps that the fallback missed are then for want of replicas, which the margin sees to. */
+static struct aw_capacity_rule fitted(const struct aw_capacity_rule *rule, const float *seen)
+{
+    struct aw_capacity_rule fit = *rule;
+    const double had = exp((double)seen[AW_CONTEXT_SIZE]);
+    if (!((double)seen[AW_CONTEXT_MISSED] <= FIT_MISSED_MOST &&
+          (double)seen[AW_CONTEXT_LATENCY] <= FIT_LATENCY_MOST))
+        return fit;
+    if (had < aw_capacity_rule_value(rule, AW_CAPACITY_RULE_CPU))
+        fit.x[AW_CAPACITY_RULE_CPU] = aw_capacity_rule_place(AW_CAPACITY_RULE_CPU, had);
+    if (aw_capacity_rule_value(rule, AW_CAPACITY_RULE_MARGIN) > FIT_MARGIN_MOST)
+        fit.x[AW_CAPACITY_RULE_MARGIN] =
+            aw_capacity_rule_place(AW_CAPACITY_RULE_MARGIN, FIT_MARGIN_MOST);
+    return fit;
+}
+
+/* Whether its numbers are a rule of the library as it was fitted to what was seen. */
+static bool is_fitted(const struct aw_capacity *capacity)
+{
+    const struct aw_library *library = capacity->task.library;
+    for (uint32_t r = 0; r < library->rules; r++)
+        if (aw_capacity_rule_id(&library->rule[r]) == capacity->memory.id)
+            return false;
+    return true;
+}
+
 /* Takes the numbers that did best elsewhere, at least as careful as `level`; `more`: and others
  * than those in force, where there are any. */
 static void choose(struct aw_capacity *capacity, uint32_t level, bool more)
@@ -110,13 +142,17 @@ static void choose(struct aw_capacity *capacity, uint32_t level, bool more)
     const uint64_t before = memory->id;
     struct aw_library_choice choice;
     struct aw_library_ask ask = ask_of(capacity, level);
+    struct aw_capacity_rule rule;
     uint64_t id;
     do {
         aw_library_choose(library, &ask, &choice);
-        id = aw_capacity_rule_id(&library->rule[choice.rule]);
+        rule = library->rule[choice.rule];
+        if (level == 0) /* what misses again and again gets the size that the rule was lived with */
+            rule = fitted(&rule, memory->seen);
+        id = aw_capacity_rule_id(&rule);
     } while (more && id == before && ++ask.level <= SWITCH_LEVEL_MAX);
     if (id != before) {
-        aw_capacity_set(capacity, &library->rule[choice.rule], id);
+        aw_capacity_set(capacity, &rule, id);
         aw_capacity_rule_changed(&memory->lived);
     }
     memory->known = (struct aw_policy_known){.checksum = library->checksum,
@@ -191,9 +227,10 @@ static void capacity_observe(void *self, const struct aw_policy_seen *seen)
     const uint64_t window = memory->recent & ((UINT64_C(1) << SWITCH_OF) - 1);
     if (memory->since > SWITCH_GRACE && memory->sure && memory->known.checksum &&
         (uint32_t)__builtin_popcountll(window) >= SWITCH_MISSED &&
-        memory->known.level < SWITCH_LEVEL_MAX) {
+        (memory->known.level < SWITCH_LEVEL_MAX || is_fitted(capacity))) {
+        const uint32_t level = memory->known.level;
         memory->known.switches++;
-        choose(capacity, memory->known.level + 1, true);
+        choose(capacity, level < SWITCH_LEVEL_MAX ? level + 1 : level, true);
     }
 }
 

@@ -15,6 +15,15 @@
  * is always the same, walks into it again and again, and pays with a second replica each time. Less
  * is for a search to find and for a trial to prove. */
 #define MARGIN_TRIM_MAX 1.5
+/* Rules were lived where a request alone takes two thirds of what the SLO allows. Where a step
+ * takes less than SLACK_BELOW of it the wall is far, and what is seen of it tells when it comes
+ * near: there the margin is given up little by little, and comes back at once. */
+#define SLACK_BELOW     0.2
+#define SLACK_ENDS      0.4
+#define SLACK_GAIN      0.01 /* of the logarithm, a step */
+#define SLACK_BACK      0.1
+#define SLACK_MARGIN    1.15 /* capacity over need: less is never left */
+#define SLACK_SIZE      0.7  /* of the size's logarithm, at most */
 #define SIZE_TRIM_MAX   0.3
 #define SIZE_TRIM_GAIN  0.005
 #define SIZE_TRIM_SHARE 0.4  /* of the margin's rate, where the margin is not felt */
@@ -172,18 +181,43 @@ static double load_to_serve(const struct aw_capacity_rule_values *values,
     return fmax(need, values->v[AW_CAPACITY_RULE_FLOOR] * memory->high_load);
 }
 
+/* What is taken where the SLO is far away: trims below 0, of the margin, or of the size where one
+ * replica is more than is wanted. */
+static void take_slack(const struct aw_capacity_rule_values *values,
+                       const struct aw_capacity_rule_task *task,
+                       struct aw_capacity_rule_memory *memory, double latency_us, bool felt)
+{
+    const double least = fmin(0, log(SLACK_MARGIN / values->v[AW_CAPACITY_RULE_MARGIN]));
+    const double share = task->slo_latency_us > 0 ? latency_us / task->slo_latency_us : NAN;
+    double *margin = &memory->margin_trim, *size = &memory->size_trim;
+    if (!(share < SLACK_ENDS)) { /* or nobody knows */
+        *margin = *margin < 0 ? fmin(0, *margin + SLACK_BACK) : *margin;
+        *size = *size < 0 ? fmin(0, *size + SLACK_BACK) : *size;
+    } else if (share < SLACK_BELOW && felt && *margin <= 0) {
+        *margin = fmax(least, *margin - SLACK_GAIN);
+    } else if (share < SLACK_BELOW && !felt && *size <= 0) {
+        *size = fmax(-SLACK_SIZE, *size - SLACK_GAIN);
+    }
+}
+
 static void follow(const struct aw_capacity_rule_values *values,
                    const struct aw_capacity_rule_task *task, struct aw_capacity_rule_memory *memory,
-                   bool violated)
+                   double latency_us, bool violated)
 {
     const double off = (violated ? 1 : 0) - TARGET_SHARE * task->budget;
     const double rate = values->v[AW_CAPACITY_RULE_TRIM];
     /* where one replica is more than is wanted a met step says nothing of the margin, and more of
      * the size */
     const bool felt = memory->spare < SPARE_MOST;
-    if (felt || violated)
+    if (violated) { /* what was given up is back at once */
+        memory->margin_trim = fmax(0, memory->margin_trim);
+        memory->size_trim = fmax(0, memory->size_trim);
+    }
+    if (violated || (felt && memory->margin_trim > 0))
         memory->margin_trim = fmin(MARGIN_TRIM_MAX, fmax(0, memory->margin_trim + rate * off));
-    if (memory->quiet > SETTLED_STEPS) {
+    else
+        take_slack(values, task, memory, latency_us, felt);
+    if (memory->quiet > SETTLED_STEPS && memory->size_trim >= 0) {
         const double gain = felt ? SIZE_TRIM_GAIN : SIZE_TRIM_SHARE * rate;
         memory->size_trim = fmin(SIZE_TRIM_MAX, fmax(0, memory->size_trim + gain * off));
     }
@@ -256,8 +290,9 @@ void aw_capacity_rule_decide(const struct aw_capacity_rule_values *values,
         memory->idle = load > 0 ? 0 : memory->idle + 1;
     memory->since_resize++;
     if (acts && known && load > 0 && memory->step > 0)
-        follow(values, task, memory, violated);
-    if (memory->since_resize > RESIZE_STEPS && memory->quiet > SETTLED_STEPS &&
+        follow(values, task, memory, reading->latency_us_slo, violated);
+    const bool back = memory->size_trim_used < 0 && memory->size_trim > memory->size_trim_used;
+    if ((memory->since_resize > RESIZE_STEPS || back) && memory->quiet > SETTLED_STEPS &&
         fabs(memory->size_trim - memory->size_trim_used) > RESIZE_LEAST) {
         memory->size_trim_used = memory->size_trim;
         memory->since_resize = 0;

@@ -93,7 +93,8 @@ void aw_capacity_rule_new_load(struct aw_capacity_rule_memory *memory);
 
 struct aw_capacity_rule_task {
     struct aw_bounds bounds;
-    double budget; /* share of steps that may miss the SLO */
+    double budget;         /* share of steps that may miss the SLO */
+    double slo_latency_us; /* 0: latency says nothing of how far away the SLO is */
 };
 /* Takes in a reading, and says what to ask for: all of `ret_plan` is set. `violated`: the step that
  * has ended missed its SLO. `acts`: this policy has brought that step about; the trims follow only

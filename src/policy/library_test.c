@@ -237,6 +237,132 @@ static void after_ten_minutes_there_is_a_policy(void **state)
     aw_library_deinit(&library);
 }
 
+/* The rules' replicas have a core each, and margins of four. A workload that did well on two tenths
+ * of a core gets these, and a margin of two; the whole rule where it did not, and when what was
+ * chosen misses again and again. */
+static void a_size_that_did_well_is_kept(void **state)
+{
+    (void)state;
+    static const struct {
+        double load, latency_us; /* the SLO is 100 ms */
+        uint32_t missed;         /* of 40 steps */
+        double cores;
+    } cases[] = {
+        {5, 2e4, 0, 0.2}, {5, 2e4, 4, 0.2}, {5, 2e4, 15, 1}, {5, 8e4, 0, 1}, {500, 2e4, 0, 0.2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct aw_library library;
+        fill(&library);
+        for (uint32_t r = 0; r < RULES; r++)
+            library.rule[r].x[AW_CAPACITY_RULE_CPU] =
+                aw_capacity_rule_place(AW_CAPACITY_RULE_CPU, 1),
+            library.rule[r].x[AW_CAPACITY_RULE_MARGIN] =
+                aw_capacity_rule_place(AW_CAPACITY_RULE_MARGIN, 4);
+        library.rule[LAVISH].x[AW_CAPACITY_RULE_WINDOW] = 0.7; /* not the same */
+        library.rule[MIDDLE].x[AW_CAPACITY_RULE_WINDOW] = 0.6;
+        struct aw_policy policy = begin(&library);
+        const struct aw_capacity *capacity = policy.self;
+        struct aw_reading reading = aw_testing_reading(0);
+        reading.arrivals_per_s = reading.completions_per_s = cases[i].load;
+        reading.cpu_cores_used = 0.002 * cases[i].load;
+        reading.cpu_millicores_wanted = 200;
+        reading.latency_us_slo = cases[i].latency_us;
+        for (uint32_t t = 0; t < 40; t++)
+            watch(&policy, &reading, t < cases[i].missed, false);
+        assert_close(aw_capacity_rule_value(&capacity->memory.rule, AW_CAPACITY_RULE_CPU),
+                     cases[i].cores, 0.01);
+        assert_close(aw_capacity_rule_value(&capacity->memory.rule, AW_CAPACITY_RULE_MARGIN),
+                     cases[i].cores < 1 ? 2 : 4, 0.01);
+        for (uint32_t t = 0; t < 20; t++)
+            watch(&policy, &reading, true, true);
+        assert_close(aw_capacity_rule_value(&capacity->memory.rule, AW_CAPACITY_RULE_CPU), 1, 0.01);
+        aw_policy_free(&policy);
+        aw_library_deinit(&library);
+    }
+}
+
+/* Three cores of need and a margin of 1.8: six replicas of one. Far below the SLO the margin is
+ * given up to 1.15, which four have; it comes back as the SLO comes near, and at once when it is
+ * missed. Nothing is given up where latency is not known or no SLO was asked for. */
+static void where_the_slo_is_far_away_the_margin_is_given_up(void **state)
+{
+    (void)state;
+    static const struct {
+        double slo_us, latency_us;
+        uint32_t replicas;
+    } cases[] = {{1e6, 1e5, 4}, {1e6, 3e5, 6}, {1e6, NAN, 6}, {0, 1e5, 6}};
+    struct aw_capacity_rule_values values;
+    struct aw_capacity_rule plain;
+    aw_capacity_rule_plain(&plain);
+    aw_capacity_rule_decode(&plain, &values);
+    values.v[AW_CAPACITY_RULE_CPU] = 1;
+    values.v[AW_CAPACITY_RULE_MARGIN] = 1.8;
+    values.v[AW_CAPACITY_RULE_WINDOW] = 1;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct aw_capacity_rule_task with = {.bounds = aw_testing_bounds, .budget = 0.05};
+        struct aw_capacity_rule_memory memory;
+        struct aw_reading reading = aw_testing_reading(0);
+        struct aw_plan plan = {0};
+        with.slo_latency_us = cases[i].slo_us;
+        reading.arrivals_per_s = reading.completions_per_s = 10;
+        reading.cpu_cores_used = 3;
+        reading.cpu_millicores_wanted = 1000;
+        reading.rollout = false;
+        reading.latency_us_slo = cases[i].latency_us;
+        reading.replicas_wanted = reading.replicas_ready = 6;
+        aw_capacity_rule_begin(&memory);
+        for (uint32_t t = 0; t < 60; t++) {
+            aw_capacity_rule_decide(&values, &with, &memory, &reading, false, true, &plan);
+            reading.replicas_wanted = reading.replicas_ready = plan.replicas;
+        }
+        assert_int_equal(plan.replicas, cases[i].replicas);
+        const struct aw_capacity_rule_memory then = memory;
+        reading.latency_us_slo = 0.5 * with.slo_latency_us;
+        for (uint32_t t = 0; t < 5; t++)
+            aw_capacity_rule_decide(&values, &with, &memory, &reading, false, true, &plan);
+        assert_int_equal(plan.replicas, 6);
+        memory = then;
+        aw_capacity_rule_decide(&values, &with, &memory, &reading, true, true, &plan);
+        assert_int_equal(plan.replicas, 6);
+    }
+}
+
+/* One replica is twenty times what is wanted: its size is given up little by little, to half at
+ * most, and comes back at once when the SLO comes near or is missed. */
+static void where_the_slo_is_far_away_a_single_replica_shrinks(void **state)
+{
+    (void)state;
+    static const struct {
+        double slo_us;
+        int64_t least, most; /* millicores after 45 steps */
+    } cases[] = {{1e6, 600, 700}, {0, 1000, 1000}};
+    struct aw_capacity_rule_values values;
+    struct aw_capacity_rule plain;
+    aw_capacity_rule_plain(&plain);
+    aw_capacity_rule_decode(&plain, &values);
+    values.v[AW_CAPACITY_RULE_CPU] = 1;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct aw_capacity_rule_task with = {
+            .bounds = aw_testing_bounds, .budget = 0.05, .slo_latency_us = cases[i].slo_us};
+        struct aw_capacity_rule_memory memory;
+        struct aw_reading reading = aw_testing_reading(0);
+        struct aw_plan plan = {0};
+        reading.cpu_cores_used = 0.025;
+        reading.latency_us_slo = 1e5;
+        reading.rollout = false;
+        reading.replicas_wanted = reading.replicas_ready = 1;
+        reading.cpu_millicores_wanted = 1000;
+        aw_capacity_rule_begin(&memory);
+        for (uint32_t t = 0; t < 45; t++) {
+            aw_capacity_rule_decide(&values, &with, &memory, &reading, false, true, &plan);
+            reading.cpu_millicores_wanted = plan.cpu_millicores;
+        }
+        assert_true(plan.cpu_millicores >= cases[i].least && plan.cpu_millicores <= cases[i].most);
+        assert_int_equal(plan.replicas, 1);
+        aw_capacity_rule_decide(&values, &with, &memory, &reading, true, true, &plan);
+        assert_true(plan.cpu_millicores >= 1000);
+    }
+}
+
 static void a_workload_that_sleeps_has_a_policy_too_and_is_asked_again_when_it_wakes(void **state)
 {
     (void)state;
@@ -352,6 +478,9 @@ AW_TEST_GROUP("library")
         cmocka_unit_test(what_is_not_known_of_a_workload_is_left_out),
         cmocka_unit_test(a_file_comes_back_the_same_and_damage_is_refused),
         cmocka_unit_test(after_ten_minutes_there_is_a_policy),
+        cmocka_unit_test(a_size_that_did_well_is_kept),
+        cmocka_unit_test(where_the_slo_is_far_away_the_margin_is_given_up),
+        cmocka_unit_test(where_the_slo_is_far_away_a_single_replica_shrinks),
         cmocka_unit_test(a_workload_that_sleeps_has_a_policy_too_and_is_asked_again_when_it_wakes),
         cmocka_unit_test(misses_again_and_again_ask_for_more_careful_numbers),
         cmocka_unit_test(what_failed_gives_way_to_what_others_have_lived),

@@ -47,6 +47,7 @@ void aw_peers_begin(struct aw_peers *peers, const struct aw_policy_task *task)
 {
     memset(peers, 0, sizeof *peers);
     peers->task = *task;
+    peers->task.need.slo_latency_us = 0; /* the networks were taught without slack */
     peers->memory.category = AW_PEERS_CATEGORIES;
     aw_capacity_rule_plain(&peers->memory.rule);
     aw_capacity_rule_begin(&peers->memory.lived);

@@ -427,6 +427,8 @@ static void slo_check(struct aw_profile_report *report, const struct aw_profile 
     char target[AW_QUANTITY_TEXT_MAX], alone[AW_QUANTITY_TEXT_MAX];
     if (!(profile->pilot.slo.latency_us_p99 > 0) || profile->pilot.slo.quantile < 0.99)
         return;
+    if (app->local.command[0]) /* nobody knows what a request of another program needs */
+        return;
     const double alone_us = aw_app_unloaded_p99_us(&app->app, 1, 0);
     if (profile->pilot.slo.latency_us_p99 >= alone_us)
         return;

@@ -90,10 +90,11 @@ static enum aw_err reset(struct aw__session *session, const Aware__V1__ResetRequ
         .seed = request->seed,
         .exact = request->exact,
         .manual = request->autoreset == AWARE__V1__AUTORESET__AUTORESET_MANUAL,
+        .next_step = request->autoreset == AWARE__V1__AUTORESET__AUTORESET_NEXT_STEP,
         .only = request->n_only ? request->only : NULL,
         .only_count = request->n_only,
     };
-    if (request->autoreset != AWARE__V1__AUTORESET__AUTORESET_MANUAL &&
+    if (!how.manual && !how.next_step &&
         request->autoreset != AWARE__V1__AUTORESET__AUTORESET_SAME_STEP)
         return aw_fail(diag, AW_ERR_FORMAT, "no such kind of autoreset: %d",
                        (int)request->autoreset);

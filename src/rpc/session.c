@@ -130,6 +130,7 @@ enum aw_err aw__session_reset(struct aw__session *session, const struct aw__sess
         for (uint32_t i = 0; i < session->count; i++)
             aw_rng_init(&session->copies[i].seeds, how->seed, i);
         session->manual = how->manual;
+        session->next_step = how->next_step;
         session->live = true;
     }
     session->final_count = session->terminated_count = session->truncated_count = 0;
@@ -163,7 +164,7 @@ static enum aw_err advance(struct aw__session *s, uint32_t i, const float *actio
         return AW_OK;
     copy->ended = true;
     s->ended_count++;
-    if (s->manual)
+    if (s->manual || s->next_step)
         return AW_OK;
     memcpy(row(s, s->final_obs, s->final_count++), obs, dim * sizeof *obs);
     return begin(s, i, aw_rng_u64(&copy->seeds));
@@ -175,7 +176,7 @@ enum aw_err aw__session_step(struct aw__session *session, const float *action, s
     const struct aw_space *space = &session->spec->action;
     if (!session->live)
         return aw_fail(diag, AW_ERR_CONFLICT, "a step before a reset");
-    if (session->ended_count)
+    if (session->ended_count && !session->next_step)
         return aw_fail(diag, AW_ERR_CONFLICT, "%u of %u copies have ended and were not reset",
                        session->ended_count, session->count);
     if (action_count != (size_t)session->count * space->dim)
@@ -188,9 +189,12 @@ enum aw_err aw__session_step(struct aw__session *session, const float *action, s
                            (double)action[(size_t)i * space->dim]);
     session->final_count = session->terminated_count = session->truncated_count = 0;
     for (uint32_t i = 0; i < session->count; i++) {
-        const enum aw_err err = advance(session, i, action + (size_t)i * space->dim);
+        const bool begins = session->copies[i].ended;
+        const enum aw_err err = begins ? begin(session, i, aw_rng_u64(&session->copies[i].seeds))
+                                       : advance(session, i, action + (size_t)i * space->dim);
         if (err)
-            return failed(session, i, "step", err, diag);
+            return failed(session, i, begins ? "reset" : "step", err, diag);
+        session->reward[i] = begins ? 0 : session->reward[i];
     }
     return AW_OK;
 }

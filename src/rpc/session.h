@@ -42,8 +42,9 @@ struct aw__session {
     /* the rest is the session's own business */
     const struct aw_alloc *alloc;
     struct aw__session_copy *copies;
-    bool manual; /* copies do not reset themselves */
-    bool live;   /* reset, and no environment has failed since */
+    bool manual;    /* copies do not reset themselves */
+    bool next_step; /* they do so in the place of their next step */
+    bool live;      /* reset, and no environment has failed since */
     uint32_t ended_count;
 };
 
@@ -57,9 +58,9 @@ void aw__session_close(struct aw__session *session); /* a zeroed one is a no-op 
 
 struct aw__session_reset {
     uint64_t seed;
-    bool exact; /* copy i's episode is drawn from seed + i itself */
-    bool manual;
-    const uint32_t *only; /* ascending; NULL: all */
+    bool exact;             /* copy i's episode is drawn from seed + i itself */
+    bool manual, next_step; /* one of them at most */
+    const uint32_t *only;   /* ascending; NULL: all */
     size_t only_count;
 };
 /* AW_ERR_FORMAT: `only` is not ascending, names no copy, or copies reset themselves.

@@ -102,6 +102,40 @@ static void a_copy_that_ended_waits_for_its_reset(void **state)
     aw__session_close(&s);
 }
 
+/* The episodes are those of copies that reset themselves at once, with a step between two of them
+ * that nobody's action decides. */
+static void a_copy_that_ended_begins_in_the_place_of_its_next_step(void **state)
+{
+    struct aw__session s, at_once;
+    struct aw_diag diag = {0};
+    const uint32_t second = 1;
+    float action[2] = {0.5f, -0.5f};
+    (void)state;
+    open_named(&s, "pendulum-v1", 2);
+    open_named(&at_once, "pendulum-v1", 2);
+    const struct aw__session_reset how = {.seed = 3, .next_step = true};
+    const struct aw__session_reset only = {.next_step = true, .only = &second, .only_count = 1};
+    assert_ok(aw__session_reset(&s, &how, NULL));
+    assert_int_equal(aw__session_reset(&s, &only, &diag), AW_ERR_FORMAT);
+    assert_ok(aw__session_reset(&at_once, &(struct aw__session_reset){.seed = 3}, NULL));
+    for (uint32_t episode = 0; episode < 3; episode++) {
+        for (uint32_t k = 0; k < 200; k++) {
+            assert_ok(aw__session_step(&s, action, 2, NULL));
+            assert_ok(aw__session_step(&at_once, action, 2, NULL));
+            assert_memory_equal(s.reward, at_once.reward, 2 * sizeof(float));
+        }
+        assert_int_equal(s.truncated_count, 2);
+        assert_int_equal(s.final_count, 0);
+        assert_memory_equal(s.obs, at_once.final_obs, 6 * sizeof(float)); /* the last of the old */
+        assert_ok(aw__session_step(&s, action, 2, NULL));
+        assert_int_equal(s.truncated_count, 0);
+        assert_true(s.reward[0] == 0 && s.reward[1] == 0);
+        assert_memory_equal(s.obs, at_once.obs, 6 * sizeof(float)); /* the first of the new */
+    }
+    aw__session_close(&s);
+    aw__session_close(&at_once);
+}
+
 static void an_exact_seed_is_the_seed_of_the_environment_itself(void **state)
 {
     struct aw__session s;
@@ -214,6 +248,7 @@ AW_TEST_GROUP("rpc-session")
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_gives_the_bytes_of_the_vectoriser),
         cmocka_unit_test(a_copy_that_ended_waits_for_its_reset),
+        cmocka_unit_test(a_copy_that_ended_begins_in_the_place_of_its_next_step),
         cmocka_unit_test(an_exact_seed_is_the_seed_of_the_environment_itself),
         cmocka_unit_test(what_no_step_takes_moves_nothing),
         cmocka_unit_test(copies_to_reset_are_ascending_and_exist),

@@ -65,7 +65,7 @@ static void print_kubelet(struct aw_text *text, double t)
         " %f\n"
         "container_cpu_cfs_throttled_periods_total{namespace=\"shop\",pod=\"web-1\","
         "container=\"app\"} %f\n",
-        10 * t, 4 * t);
+        5 * t, 4 * t); /* half of the time it slept */
     aw_text_add(
         text,
         "container_cpu_usage_seconds_total{namespace=\"shop\",pod=\"late-1\",container=\"a\""

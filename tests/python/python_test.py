@@ -424,6 +424,8 @@ def with_gymnasium_the_classes_are_gymnasium_s():
                    "how it resets")
             expect_sound(aware_gym.check_vec_env(envs))
         expect(envs.closed, "closed")
+        expect(gymnasium.registry["autoscale-v0"]["kwargs"] == {"name": "autoscale-v0"},
+               "gymnasium.make(\"aware_gym:autoscale-v0\") finds it")
 
 
 def a_server_ends_well_at_a_signal():
@@ -524,6 +526,7 @@ def the_environments_of_aware_keep_the_contract():
             expect_sound(aware_gym.check_env(env))
         with aware_gym.make_vec(name, 4) as envs:
             expect_sound(aware_gym.check_vec_env(envs))
+    expect(set(aware_gym.env.NAMES) == set(names), "the names that gymnasium.make finds")
 
 
 def three_lines_are_enough_and_nothing_is_left():

@@ -49,7 +49,7 @@ struct aw__replica {
 
 /* What replicas that have ended since the last observe had used in it. */
 struct aw__ended {
-    int64_t cpu_us, periods, throttled, io_bytes;
+    int64_t cpu_us, span_us, throttled, io_bytes; /* span: that they were there for */
 };
 
 struct aw__local_workload {

@@ -37,6 +37,30 @@ static void limits_are_those_of_the_control_group(void **state)
     yard_end(&yard);
 }
 
+/* A request of 30 ms a second under a quota of 20 ms: one or two periods of ten are throttled,
+ * however few the kernel has counted, which has none for a group that sleeps. */
+static void throttling_is_a_share_of_the_time_that_passed(void **state)
+{
+    (void)state;
+    struct yard yard;
+    if (!yard_begin(&yard, NULL, 1))
+        skip();
+    struct standin_load load = {.path = "/spin/30000", .clients = 1, .pause_us = 1000000};
+    load.port = aw_local_port(yard.local, yard.workload);
+    wait_until(5, yard_is(&yard, 1));
+    yard_apply(&yard, &(struct aw_plan){.set = AW_PLAN_CPU, .cpu_millicores = 200});
+    wait_until(5, yard_is(&yard, 1));
+    standin_load_begin(&load);
+    standin_wait_ms(400);
+    yard_observe(&yard);
+    standin_wait_ms(5000);
+    const struct aw_sample calm = yard_observe(&yard);
+    standin_load_end(&load);
+    assert_true(load.ok > 0);
+    assert_true(calm.throttled_share.value < 0.3);
+    yard_end(&yard);
+}
+
 static void bytes_per_second_are_limited_when_that_is_asked_for(void **state)
 {
     (void)state;
@@ -559,6 +583,7 @@ AW_TEST_GROUP("local")
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limits_are_those_of_the_control_group),
+        cmocka_unit_test(throttling_is_a_share_of_the_time_that_passed),
         cmocka_unit_test(bytes_per_second_are_limited_when_that_is_asked_for),
         cmocka_unit_test(a_replica_that_answers_and_leaves_loses_nothing),
         cmocka_unit_test(too_little_memory_is_an_oom_kill_and_a_growing_pause),

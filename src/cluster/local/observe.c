@@ -43,10 +43,12 @@ void aw__observe_last(struct aw_local *local, struct aw__local_workload *workloa
     if (aw__cgroup_read(&local->tree, r->group, &usage))
         return;
     workload->ended.cpu_us += more(usage.cpu_us, r->usage.cpu_us);
-    workload->ended.periods += more(usage.periods, r->usage.periods);
     workload->ended.throttled += more(usage.throttled, r->usage.throttled);
     workload->ended.io_bytes += more(usage.io_bytes, r->usage.io_bytes);
+    const int64_t now = aw__local_now_us(local);
+    workload->ended.span_us += more(now, r->usage_us);
     r->usage = usage; /* told once, should the group not go at the first try */
+    r->usage_us = now;
 }
 
 void aw__observe_peaks(struct aw_local *local, struct aw__local_workload *workload)
@@ -70,7 +72,7 @@ static struct aw_figure figure(double value, int64_t at_us)
 
 /* Sums over the replicas of a window. */
 struct sums {
-    double cpu_us, periods, throttled, io_bytes, memory_bytes;
+    double cpu_us, span_us, throttled, io_bytes, memory_bytes;
     uint32_t measured; /* replicas that the memory is of */
     bool cpu_known, io_known;
 };
@@ -84,7 +86,7 @@ static void replica_add(struct aw_local *local, struct aw__local_workload *workl
     const int64_t cpu_us = more(usage.cpu_us, r->usage.cpu_us);
     const double span_us = (double)(now - r->usage_us);
     sums->cpu_us += (double)cpu_us;
-    sums->periods += (double)more(usage.periods, r->usage.periods);
+    sums->span_us += span_us;
     sums->throttled += (double)more(usage.throttled, r->usage.throttled);
     sums->io_bytes += (double)more(usage.io_bytes, r->usage.io_bytes);
     sums->cpu_known = sums->cpu_known || usage.cpu_us >= 0;
@@ -108,7 +110,7 @@ static void window_close(struct aw_local *local, struct aw__local_workload *work
     struct aw_sample *f = &workload->figures;
     const struct aw__ended *ended = &workload->ended;
     struct sums sums = {.cpu_us = (double)ended->cpu_us,
-                        .periods = (double)ended->periods,
+                        .span_us = (double)ended->span_us,
                         .throttled = (double)ended->throttled,
                         .io_bytes = (double)ended->io_bytes,
                         .cpu_known = ended->cpu_us > 0,
@@ -131,8 +133,11 @@ static void window_close(struct aw_local *local, struct aw__local_workload *work
     f->cpu_cores_used = figure(sums.cpu_known ? sums.cpu_us * 1e-6 * per_s : NAN, now);
     f->memory_bytes_used = figure(sums.measured ? sums.memory_bytes / sums.measured : NAN, now);
     f->memory_bytes_peak = figure(workload->memory_peak > 0 ? workload->memory_peak : NAN, now);
-    f->throttled_share = figure(
-        sums.cpu_known ? sums.periods > 0 ? fmin(1, sums.throttled / sums.periods) : 0 : NAN, now);
+    /* Of the time that has passed: nr_periods stands still while a group sleeps, so that a share of
+     * it would say that a replica which is asked once a second is throttled all the time. */
+    const double periods = sums.span_us / AW__CGROUP_PERIOD_US;
+    f->throttled_share =
+        figure(sums.cpu_known ? periods > 0 ? fmin(1, sums.throttled / periods) : 0 : NAN, now);
     f->disk_bytes_per_s = figure(sums.io_known ? sums.io_bytes * per_s : NAN, now);
     f->net_bytes_per_s = figure((double)(counts.bytes - then->bytes) * per_s, now);
     f->arrivals_per_s = figure((double)(counts.arrivals - then->arrivals) * per_s, now);

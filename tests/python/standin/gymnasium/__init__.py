@@ -3,6 +3,13 @@ states for them: enough to show that its classes are taken where it is installed
 
 import numpy
 
+registry = {}
+
+
+def register(id, **how):  # pylint: disable=redefined-builtin
+    """As a name is found by make."""
+    registry[id] = how
+
 
 class Env:
     metadata = {"render_modes": []}
