@@ -142,12 +142,23 @@ static enum aw_err traces_read(const struct aw_args *args, struct aw_daemon_conf
 {
     ask->traces = (struct aw_daemon_traces){.http = aw_args_text(args, "traces"),
                                             .grpc = aw_args_text(args, "traces-grpc"),
-                                            .token_file = aw_args_text(args, "traces-token-file")};
+                                            .token_file = aw_args_text(args, "traces-token-file"),
+                                            .tls_cert = aw_args_text(args, "traces-tls-cert"),
+                                            .tls_key = aw_args_text(args, "traces-tls-key"),
+                                            .forward = aw_args_text(args, "traces-forward"),
+                                            .forward_token_file =
+                                                aw_args_text(args, "traces-forward-token-file")};
+    static const char *const others[] = {"traces-token-file", "traces-tls-cert", "traces-tls-key",
+                                         "traces-forward", "traces-forward-token-file"};
     if ((ask->traces.http || ask->traces.grpc) && !ask->daemon)
         return aw_fail(diag, AW_ERR_USAGE, "--traces%s goes with --daemon alone",
                        ask->traces.http ? "" : "-grpc");
-    if (ask->traces.token_file && !ask->traces.http && !ask->traces.grpc)
-        return aw_fail(diag, AW_ERR_USAGE, "--traces-token-file goes with --traces alone");
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (aw_args_text(args, others[i]) && !ask->traces.http && !ask->traces.grpc)
+            return aw_fail(diag, AW_ERR_USAGE, "--%s goes with --traces alone", others[i]);
+    if (ask->traces.forward_token_file && !ask->traces.forward)
+        return aw_fail(diag, AW_ERR_USAGE,
+                       "--traces-forward-token-file goes with --traces-forward alone");
     return AW_OK;
 }
 

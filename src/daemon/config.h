@@ -38,8 +38,11 @@ struct aw_daemon_agents {
 
 /* The doors for spans of requests that cross services. */
 struct aw_daemon_traces {
-    const char *http, *grpc; /* addresses, borrowed; NULL: none */
-    const char *token_file;  /* path, borrowed; NULL: none */
+    const char *http, *grpc;        /* addresses, borrowed; NULL: none */
+    const char *token_file;         /* path, borrowed; NULL: none */
+    const char *tls_cert, *tls_key; /* paths, of both; NULL: none */
+    const char *forward;            /* URL of another OTLP receiver; NULL: none */
+    const char *forward_token_file;
 };
 
 struct aw_daemon_config {

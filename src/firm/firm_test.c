@@ -148,6 +148,66 @@ static void without_a_fault_nobody_is_given_anything(void **state)
     assert_true(outcome.cores < 0.95 * outcome.cores_at_start); /* unused CPU is handed back */
 }
 
+struct lending {
+    uint64_t next;
+    uint32_t lent, given_back;
+    bool below; /* the first limits, of what is not CPU */
+};
+
+static void look_at_lending(void *ctx, const struct aw_firm_sight *sight,
+                            const struct aw_firm_desk *desk, int64_t now_ns)
+{
+    struct lending *lending = ctx;
+    (void)sight;
+    (void)now_ns;
+    for (; lending->next < desk->order_count; lending->next++) {
+        const struct aw_firm_order *order = &desk->order[lending->next % AW_FIRM_ORDERS_MAX];
+        const struct aw_graph_service *service = &app.services[order->service];
+        const bool lent = strcmp(order->reason, "nobody else uses it") == 0;
+        lending->lent += lent;
+        lending->given_back += strstr(order->reason, "others on its node lack it") != NULL;
+        if (order->kind != AW_FIRM_LIMIT || order->resource == AW_GRAPH_CPU) {
+            assert_false(lent);
+            continue;
+        }
+        lending->below = lending->below || order->to < 0.999 * service->limit[order->resource];
+    }
+}
+
+/* `room`: of a node's disk and network, times what it has. Returns the share that missed. */
+static double lend(double lent, double room, struct lending *ret)
+{
+    const struct aw_firm_trial_config config = {.seed = 4,
+                                                .kind = AW_FIRM_RULE,
+                                                .settings = {.lent = lent},
+                                                .traced = 1,
+                                                .warm_ns = 12 * AW_GRAPH_S_NS};
+    setup();
+    app.node_pool[AW_GRAPH_DISK] *= room;
+    inject("reservation-db", AW_ANOMALY_DISK, 0.6, 3, 25);
+    inject("geo-db", AW_ANOMALY_DISK, 0.9, 40, 25);
+    *ret = (struct lending){0};
+    assert_ok(aw_firm_trial(&app, &calibration, &campaign, &classifier, &config, look_at_lending,
+                            ret, NULL, &outcome));
+    return (double)outcome.missed / outcome.requests;
+}
+
+static void what_nobody_uses_is_lent_and_given_back(void **state)
+{
+    struct lending none, lent, tight;
+    (void)state;
+    const double alone = lend(0, 1, &none), with = lend(3, 1, &lent);
+    if (!(with < 0.5 * alone))
+        fail_msg("missed %.4f without lending, %.4f with it", alone, with);
+    assert_int_equal(none.lent, 0);
+    assert_true(lent.lent > 20 && !lent.below);
+    /* 1.2 times the first limits of the fullest node: what is lent is in the way */
+    const double full = lend(0, 0.3, &none), crowded = lend(3, 0.3, &tight);
+    if (!(tight.lent > 0 && tight.given_back > 0 && !tight.below && crowded < 2 * full))
+        fail_msg("%u lent, %u given back, below the first limits %d; missed %.4f, %.4f without",
+                 tight.lent, tight.given_back, tight.below, crowded, full);
+}
+
 static void the_culprit_is_found_in_an_application_never_seen(void **state)
 {
     struct aw_firm_samples samples;
@@ -193,6 +253,7 @@ AW_TEST_GROUP("firm")
         cmocka_unit_test(nobody_does_as_well_as_the_rule),
         cmocka_unit_test(who_may_not_be_touched_is_left_alone),
         cmocka_unit_test(without_a_fault_nobody_is_given_anything),
+        cmocka_unit_test(what_nobody_uses_is_lent_and_given_back),
         cmocka_unit_test(the_culprit_is_found_in_an_application_never_seen),
         cmocka_unit_test(the_same_seed_is_the_same_outcome),
     };

@@ -20,7 +20,8 @@ static enum aw_err read_config(const struct aw_call *run, struct aw_collector_co
                                struct aw_receiver_config *receiver, struct aw_diag *diag)
 {
     const char *token = aw_args_text(run->args, "token-file");
-    *receiver = (struct aw_receiver_config){0};
+    *receiver = (struct aw_receiver_config){.tls_cert_path = aw_args_text(run->args, "tls-cert"),
+                                            .tls_key_path = aw_args_text(run->args, "tls-key")};
     *collector = (struct aw_collector_config){
         .store = aw_args_text(run->args, "store"),
         .traces_max = aw_args_number(run->args, "max-requests"),
@@ -37,15 +38,33 @@ static enum aw_err read_config(const struct aw_call *run, struct aw_collector_co
     return err;
 }
 
-static json_t *counts_json(const struct aw_collector_counts *counts)
+/* --forward; NULL: not at all. */
+static enum aw_err open_forward(const struct aw_call *run, struct aw_forward **ret,
+                                struct aw_diag *diag)
+{
+    struct aw_forward_config config = {.url = aw_args_text(run->args, "forward")};
+    const char *token = aw_args_text(run->args, "forward-token-file");
+    if (token && !config.url)
+        return aw_fail(diag, AW_ERR_USAGE, "--forward-token-file goes with --forward alone");
+    enum aw_err err = token ? aw_file_read_token(token, config.token, diag) : AW_OK;
+    if (!err && config.url)
+        err = aw_forward_new(ret, &config, diag);
+    explicit_bzero(config.token, sizeof config.token);
+    return err;
+}
+
+static json_t *counts_json(const struct aw_collector_counts *counts,
+                           const struct aw_forward_counts *passed)
 {
     return json_pack(
-        "{sI sI sI sI sI sI sI sI so}", "spans", (json_int_t)counts->assembly.spans, "requests",
-        (json_int_t)counts->assembly.traces, "late", (json_int_t)counts->assembly.late,
+        "{sI sI sI sI sI sI sI sI so s{sI sI sI}}", "spans", (json_int_t)counts->assembly.spans,
+        "requests", (json_int_t)counts->assembly.traces, "late", (json_int_t)counts->assembly.late,
         "dropped_full", (json_int_t)counts->assembly.dropped_full, "dropped_trace",
         (json_int_t)counts->assembly.dropped_trace, "refused", (json_int_t)counts->refused,
         "turned_away", (json_int_t)counts->turned_away, "store_failures",
-        (json_int_t)counts->store_failures, "counts", aw__counts_json(&counts->requests));
+        (json_int_t)counts->store_failures, "counts", aw__counts_json(&counts->requests),
+        "forwarded", "sent", (json_int_t)passed->sent, "refused", (json_int_t)passed->refused,
+        "dropped", (json_int_t)passed->dropped);
 }
 
 static void counts_print(const struct aw_collector_counts *counts)
@@ -60,13 +79,16 @@ static void counts_print(const struct aw_collector_counts *counts)
 }
 
 /* Ticks until a signal comes. A store that cannot be written is told once. */
-static void serve(const struct aw_call *run, struct aw_collector *collector)
+static void serve(const struct aw_call *run, struct aw_collector *collector,
+                  struct aw_forward *forward)
 {
     const struct timespec pause = {.tv_nsec = TICK_MS * 1000000L};
     struct aw_diag diag;
     while (!aw_stop_signal) {
-        char line[1024];
+        char line[1024], why[AW_FORWARD_WHY_MAX];
         nanosleep(&pause, NULL);
+        if (forward && aw_forward_trouble(forward, why))
+            aw_log_warn(run->log, "spans are not passed on", AW_LOG_STR("why", why));
         const enum aw_err err = aw_collector_tick(collector, aw_clock_now_us(NULL), &diag);
         if (err)
             aw_log_warn(run->log, "requests are not kept",
@@ -94,10 +116,17 @@ static enum aw_err collect_run(const struct aw_call *run, struct aw_diag *diag)
     struct aw_receiver *receiver = NULL;
     struct aw_rpc_server *rpc = NULL;
     struct aw_rpc_service service;
+    struct aw_forward *forward = NULL;
+    struct aw_forward_counts passed = {0};
     char address[AW_NET_TEXT_MAX];
     enum aw_err err = read_config(run, &collector_config, &receiver_config, diag);
-    if (err || (err = aw_collector_new(&collector, &collector_config, diag)))
+    if (err || (err = open_forward(run, &forward, diag)))
         return err;
+    collector_config.forward = forward;
+    if ((err = aw_collector_new(&collector, &collector_config, diag))) {
+        aw_forward_free(forward);
+        return err;
+    }
     aw_stop_catch(&(struct aw_stop_config){0});
     err = aw_receiver_open(&receiver, &receiver_config, collector, diag);
     aw_span_service_init(&service, collector);
@@ -106,24 +135,32 @@ static enum aw_err collect_run(const struct aw_call *run, struct aw_diag *diag)
                        diag);
     if (!err) {
         receiver_config.address.sin_port = htons(aw_receiver_port(receiver));
-        fprintf(stderr, "spans are taken at http://%s/v1/traces (OTLP) and /api/v2/spans (Zipkin)",
+        fprintf(stderr,
+                "spans are taken at http%s://%s/v1/traces (OTLP) and /api/v2/spans (Zipkin)",
+                receiver_config.tls_cert_path ? "s" : "",
                 aw_net_print(&receiver_config.address, address, sizeof address));
         if (rpc)
             fprintf(stderr, " and by gRPC at port %u", aw_rpc_server_port(rpc));
         fprintf(stderr, ", and kept in %s; Ctrl-C ends it\n", collector_config.store);
-        serve(run, collector);
+        serve(run, collector, forward);
     }
     aw_rpc_server_close(rpc);
     aw_receiver_close(receiver);
     if (!err) { /* what still waits is complete as far as it will ever be */
         err = aw_collector_flush(collector, diag);
         const struct aw_collector_counts counts = aw_collector_counts(collector);
+        if (forward)
+            aw_forward_end(forward, &passed);
         if (run->json && !err)
-            err = aw_json_print(counts_json(&counts), diag);
+            err = aw_json_print(counts_json(&counts, &passed), diag);
         else if (!err)
             counts_print(&counts);
+        if (forward && !run->json && !err)
+            printf("%ju messages passed on, %ju refused there, %ju dropped\n",
+                   (uintmax_t)passed.sent, (uintmax_t)passed.refused, (uintmax_t)passed.dropped);
     }
     aw_collector_free(collector);
+    aw_forward_free(forward);
     aw_stop_let_go();
     return err;
 }
@@ -134,7 +171,7 @@ static const struct aw_option collect_options[] = {
     AW_OPTION(TEXT, "grpc", 0, "ADDRESS", "127.0.0.1:4317",
               "where to take OTLP over gRPC; none: nowhere"),
     AW_OPTION(FILE, "tls-cert", 0, "FILE", NULL,
-              "certificate of the gRPC server (PEM); beyond loopback it needs one"),
+              "certificate of both servers (PEM); beyond loopback gRPC needs one"),
     AW_OPTION(FILE, "tls-key", 0, "FILE", NULL, "its key"),
     AW_OPTION(FILE, "store", 0, "FILE", "traces.db",
               "where to keep requests, a file of SQLite that all verbs of trace read"),
@@ -143,12 +180,17 @@ static const struct aw_option collect_options[] = {
     AW_OPTION(TEXT, "keep", 0, "TIME", "24h", "drop requests that are older; 0: never"),
     AW_NUMBER("max-requests", 0, "N", "1M", 0, INT64_MAX / 2,
               "keep so many at most, the latest; 0: all"),
+    AW_OPTION(TEXT, "forward", 0, "URL", NULL,
+              "pass every message on to this OTLP receiver over HTTP, such as http://tempo:4318; "
+              "one that is away costs senders nothing"),
+    AW_OPTION(FILE, "forward-token-file", 0, "FILE", NULL, "a token to give there"),
     AW_OPTION(TEXT, "quiet-period", 0, "TIME", "5s",
               "a request is complete when no span of it has come for this long"),
     {.name = NULL},
 };
 static const struct aw_example collect_examples[] = {
     {"aware trace collect", "point OTEL_EXPORTER_OTLP_ENDPOINT at http://localhost:4318"},
+    {"aware trace collect --forward http://tempo:4318", "between senders and Tempo"},
     {"aware trace list traces.db", "meanwhile, or afterwards: the slowest requests"},
     {NULL, NULL},
 };

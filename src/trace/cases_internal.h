@@ -10,8 +10,8 @@ bool aw__cases_is_there(const char *path);
 /* Where a file of ground_truth.json is: as it is written or under traces/, packed or not. False:
  * nowhere; `ret` is where it should be. */
 bool aw__cases_path(const char *folder, const char *file, char *ret, size_t size);
-/* The .csv and .csv.gz of a folder with `mark` in their names, in order. AW_ERR_NOTFOUND: there is
- * no such folder. */
+/* The .csv and .csv.gz of a folder with `mark` in their names, in order. AW_ERR_NOTFOUND: no such
+ * folder. */
 enum aw_err aw__cases_list(const char *folder, const char *mark, const struct aw_alloc *alloc,
                            char (**ret)[AW_CASES_FILE_MAX], uint32_t *ret_count);
 /* Folders SERVICE-FAULT/REP of metrics alone. */

@@ -7,6 +7,7 @@
 #include "trace/relations.h"
 #include "trace/span_store.h"
 #include "trace/window.h"
+#include "trace/write.h"
 
 #define RETAIN_EVERY 60u /* ticks */
 /* A sender who puts an id into every name fills the table; then everything begins anew. */
@@ -73,6 +74,22 @@ enum aw_err aw_collector_new(struct aw_collector **ret, const struct aw_collecto
     return err;
 }
 
+/* As it came; Zipkin's as OTLP of what is known of its spans. */
+static void pass_on(struct aw_collector *collector, const char *bytes, size_t size,
+                    enum aw_span_format format)
+{
+    struct aw_forward *forward = collector->config.forward;
+    if (format == AW_SPANS_OTLP || format == AW_SPANS_OTLP_JSON) {
+        aw_forward_put(forward, bytes, size, format);
+        return;
+    }
+    struct aw_bytes made = {0};
+    if (!aw_spans_write_otlp(collector->spans.at, collector->spans.count, &collector->spans.names,
+                             &made))
+        aw_forward_put(forward, (const char *)made.bytes, made.size, AW_SPANS_OTLP);
+    aw_alloc_free(made.alloc, made.bytes);
+}
+
 enum aw_err aw_collector_take(struct aw_collector *collector, const char *bytes, size_t size,
                               enum aw_span_format format, int64_t now_us, uint64_t *ret_rejected,
                               struct aw_diag *diag)
@@ -91,6 +108,8 @@ enum aw_err aw_collector_take(struct aw_collector *collector, const char *bytes,
     if (!err) {
         for (uint32_t i = 0; i < collector->spans.count; i++)
             (void)aw_assembly_push(collector->assembly, &collector->spans.at[i], now_us);
+        if (collector->config.forward)
+            pass_on(collector, bytes, size, format);
         if (collector->config.seen)
             collector->config.seen(collector->config.ctx, &collector->spans, now_us);
         collector->counts.refused += collector->spans.refused;

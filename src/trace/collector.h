@@ -10,6 +10,7 @@
 #ifndef AW_TRACE_COLLECTOR_H
 #define AW_TRACE_COLLECTOR_H
 
+#include "trace/forward.h"
 #include "trace/read.h"
 #include "trace/request.h"
 
@@ -18,11 +19,12 @@
 #define AW_COLLECTOR_FULL_SHARE 0.9        /* of them: from then on senders are told to wait */
 
 struct aw_collector_config {
-    const char *store;   /* a file; NULL: requests are only counted */
-    int64_t quiet_us;    /* 0: AW_ASSEMBLY_QUIET_US */
-    uint32_t spans_max;  /* 0: AW_COLLECTOR_SPANS */
-    int64_t keep_us;     /* of requests in the store; 0: for ever */
-    uint64_t traces_max; /* in the store; 0: any number */
+    const char *store;          /* a file; NULL: requests are only counted */
+    int64_t quiet_us;           /* 0: AW_ASSEMBLY_QUIET_US */
+    uint32_t spans_max;         /* 0: AW_COLLECTOR_SPANS */
+    int64_t keep_us;            /* of requests in the store; 0: for ever */
+    uint64_t traces_max;        /* in the store; 0: any number */
+    struct aw_forward *forward; /* gets every message that was taken; borrowed, NULL: nobody does */
     /* Sees the spans of every message that was taken, from whichever thread took it, before
      * anything is put together; no two at a time. NULL: nobody. */
     void (*seen)(void *ctx, const struct aw_spans *spans, int64_t now_us);

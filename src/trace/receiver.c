@@ -13,12 +13,15 @@
 
 #include "base/clock.h"
 
+#define PEM_MAX     ((size_t)1 << 20)
+#define PRIORITIES  "NORMAL:-VERS-TLS1.0:-VERS-TLS1.1" /* GnuTLS */
 #define ANSWER_TEXT (AW_DIAG_KEY_MAX + AW_DIAG_TEXT_MAX + 8)
 
 struct aw_receiver {
     struct MHD_Daemon *http;
     struct aw_collector *collector;
     char token[AW_TOKEN_MAX];
+    char *cert, *key; /* PEM; NULL: no TLS */
     struct sockaddr_in bound;
     _Atomic size_t bodies_bytes;
 };
@@ -306,6 +309,30 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
 
 /* ---- life ---- */
 
+static enum aw_err read_tls(struct aw_receiver *receiver, const struct aw_receiver_config *config,
+                            struct aw_diag *diag)
+{
+    size_t len;
+    if (!config->tls_cert_path && !config->tls_key_path)
+        return AW_OK;
+    if (!config->tls_cert_path || !config->tls_key_path)
+        return aw_fail(diag, AW_ERR_USAGE, "TLS needs both a certificate and its key");
+    const enum aw_err err =
+        aw_file_read(config->tls_cert_path, PEM_MAX, NULL, &receiver->cert, &len, diag);
+    return err ? err
+               : aw_file_read(config->tls_key_path, PEM_MAX, NULL, &receiver->key, &len, diag);
+}
+
+static void let_go(struct aw_receiver *receiver)
+{
+    if (receiver->key)
+        explicit_bzero(receiver->key, strlen(receiver->key));
+    explicit_bzero(receiver->token, sizeof receiver->token);
+    aw_alloc_free(NULL, receiver->key);
+    aw_alloc_free(NULL, receiver->cert);
+    aw_alloc_free(NULL, receiver);
+}
+
 enum aw_err aw_receiver_open(struct aw_receiver **ret, const struct aw_receiver_config *config,
                              struct aw_collector *collector, struct aw_diag *diag)
 {
@@ -319,23 +346,32 @@ enum aw_err aw_receiver_open(struct aw_receiver **ret, const struct aw_receiver_
         return aw_fail(diag, AW_ERR_NOMEM, "out of memory");
     made->collector = collector;
     memcpy(made->token, config->token, sizeof made->token);
-    enum aw_err err = aw_net_listen(&config->address, 256, &fd, &made->bound, diag);
+    enum aw_err err = read_tls(made, config, diag);
+    if (!err)
+        err = aw_net_listen(&config->address, 256, &fd, &made->bound, diag);
     if (!err) {
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
-        made->http = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, on_request,
-                                      made, MHD_OPTION_LISTEN_SOCKET, fd,
-                                      MHD_OPTION_CONNECTION_LIMIT, AW_RECEIVER_CONNECTIONS,
-                                      MHD_OPTION_CONNECTION_TIMEOUT, AW_RECEIVER_IDLE_S,
-                                      MHD_OPTION_NOTIFY_COMPLETED, body_end, made, MHD_OPTION_END);
+        const struct MHD_OptionItem tls[] = {
+            {MHD_OPTION_HTTPS_MEM_CERT, 0, made->cert},
+            {MHD_OPTION_HTTPS_MEM_KEY, 0, made->key},
+            {MHD_OPTION_HTTPS_PRIORITIES, 0, (char *)(uintptr_t)PRIORITIES},
+            {MHD_OPTION_END, 0, NULL}};
+        made->http = MHD_start_daemon(
+            MHD_USE_EPOLL_INTERNAL_THREAD | (made->key ? MHD_USE_TLS : 0), 0, NULL, NULL,
+            on_request, made, MHD_OPTION_ARRAY, made->key ? tls : &tls[3], MHD_OPTION_LISTEN_SOCKET,
+            fd, MHD_OPTION_CONNECTION_LIMIT, AW_RECEIVER_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+            AW_RECEIVER_IDLE_S, MHD_OPTION_NOTIFY_COMPLETED, body_end, made, MHD_OPTION_END);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         if (!made->http) {
             close(fd);
-            err = aw_fail(diag, AW_ERR_IO, "cannot start the receiver");
+            err = made->key ? aw_fail_at(diag, AW_ERR_CONFIG, config->tls_cert_path, 0, 0, NULL,
+                                         "expected a certificate and its key in PEM")
+                            : aw_fail(diag, AW_ERR_IO, "cannot start the receiver");
         }
     }
     if (err) {
-        aw_alloc_free(NULL, made);
+        let_go(made);
         return err;
     }
     *ret = made;
@@ -347,7 +383,7 @@ void aw_receiver_close(struct aw_receiver *receiver)
     if (!receiver)
         return;
     MHD_stop_daemon(receiver->http);
-    aw_alloc_free(NULL, receiver);
+    let_go(receiver);
 }
 
 uint16_t aw_receiver_port(const struct aw_receiver *receiver)

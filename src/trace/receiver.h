@@ -11,8 +11,7 @@
  *             together; what is more is told to come again.
  * Threads:    one of its own, which takes no signals.
  *
- * The trap: without TLS a token beyond loopback can be read on the way. Put a proxy with TLS in
- * front.
+ * The trap: without TLS a token beyond loopback can be read on the way.
  */
 #ifndef AW_TRACE_RECEIVER_H
 #define AW_TRACE_RECEIVER_H
@@ -30,7 +29,8 @@
 
 struct aw_receiver_config {
     struct sockaddr_in address;
-    char token[AW_TOKEN_MAX]; /* "": none is asked for */
+    char token[AW_TOKEN_MAX];                 /* "": none is asked for */
+    const char *tls_cert_path, *tls_key_path; /* PEM; both or none */
 };
 
 struct aw_receiver;
@@ -40,7 +40,8 @@ struct aw_receiver;
 #define AW_RECEIVER_ANSWER_MAX 256u
 size_t aw_receiver_answer(uint64_t rejected, uint8_t ret[AW_RECEIVER_ANSWER_MAX]);
 
-/* AW_ERR_USAGE: reachable from other machines, and no token. As aw_net_listen. */
+/* AW_ERR_USAGE: reachable from other machines, and no token; a certificate without its key.
+ * AW_ERR_CONFIG: they are not PEM. As aw_file_read, aw_net_listen. */
 AW_NODISCARD enum aw_err aw_receiver_open(struct aw_receiver **ret,
                                           const struct aw_receiver_config *config,
                                           struct aw_collector *collector, struct aw_diag *diag);

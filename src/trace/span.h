@@ -72,8 +72,8 @@ bool aw_span_hex_parse(const char *text, size_t len, uint64_t *ret_hi, uint64_t 
 #define AW_SPAN_TRACE_HEX 33u /* bytes of a trace id as text, with its NUL */
 const char *aw_span_trace_text(const struct aw_span *span, char *buf, size_t size);
 
-/* The service of a pod: its name without what its controller added, known by its form: two parts of
- * a Deployment ("orders-6f6cfc45b-h5m2n"), one of a DaemonSet ("orders-h5m2n") or a StatefulSet
+/* The service of a pod: its name without what its controller added, known by its form: two parts
+ * of a Deployment ("orders-6f6cfc45b-h5m2n"), one of a DaemonSet ("orders-h5m2n") or a StatefulSet
  * ("orders-0"). Any other name is the service's own. `by_parts`: the name without its last two
  * parts, whatever they look like; a name of fewer is the service's own. */
 size_t aw_span_pod_service(const char *pod, size_t len, bool by_parts);

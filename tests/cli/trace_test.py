@@ -8,10 +8,12 @@ skipped without it.
 """
 
 import gzip
+import http.server
 import json
 import os
 import random
 import re
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -281,6 +283,111 @@ def spans_are_taken_over_http_and_kept():
         done = run("trace", "collect", "--listen", "0.0.0.0:0", "--store", store,
                    "--grpc", "none")
         expect(done.returncode == 64 and "--token-file is required" in done.stderr, done.stderr)
+
+
+def what_is_taken_is_passed_on():
+    """To a receiver that is busy at first: every byte arrives; to one that is away: counted."""
+    got, busy = [], [503]
+
+    class Tempo(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            status = busy.pop() if busy else 200
+            if status == 200:
+                got.append((self.path, self.headers["Content-Type"], self.headers["Authorization"],
+                            body))
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Tempo)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    binary, text = (GOLDEN / "otlp.bin").read_bytes(), (GOLDEN / "otlp.json").read_bytes()
+    zipkin = json.dumps([{"traceId": "77", "id": "1", "timestamp": 1_700_000_000_000_000,
+                          "duration": 250_000, "localEndpoint": {"serviceName": "mail"}}]).encode()
+
+    def collect(url, *more):
+        process = subprocess.Popen(
+            [cli_test.AWARE, "trace", "collect", "--listen", "127.0.0.1:0", "--grpc", "none",
+             "--store", str(Path(folder, "traces.db")), "--forward", url, "-o", "json", *more],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            address = re.search(r"http://[\d.]+:\d+", process.stderr.readline())[0]
+            for path, kind, body, packed in (
+                    ("/v1/traces", "application/x-protobuf", binary, False),
+                    ("/v1/traces", "application/json", gzip.compress(text), True),
+                    ("/api/v2/spans", "application/json", zipkin, False)):
+                headers = {"Content-Type": kind} | ({"Content-Encoding": "gzip"} if packed else {})
+                urllib.request.urlopen(urllib.request.Request(
+                    address + path, data=body, method="POST", headers=headers), timeout=20).close()
+            deadline = time.monotonic() + 30
+            while more and len(got) < 3 and time.monotonic() < deadline:
+                time.sleep(0.1)
+        finally:
+            process.terminate()
+            out, err = process.communicate(timeout=60)
+        expect(process.returncode == 0, out + err)
+        return json.loads(out)["forwarded"], err
+
+    with tempfile.TemporaryDirectory() as folder:
+        token = write(folder, "token", "s3cret-token-of-tempo-0123456789\n")
+        os.chmod(token, 0o600)
+        there = f"http://127.0.0.1:{server.server_port}"
+        told, err = collect(there + "/", "--forward-token-file", token)
+        server.shutdown()
+        server.server_close()
+        expect(told == {"sent": 3, "refused": 0, "dropped": 0}, f"{told} {err}")
+        expect([one[:3] for one in got] ==
+               [("/v1/traces", kind, "Bearer s3cret-token-of-tempo-0123456789")
+                for kind in ("application/x-protobuf", "application/json",
+                             "application/x-protobuf")], str(got))
+        expect(got[0][3] == binary and got[1][3] == text, "as they came")
+        expect(b"mail" in got[2][3], "Zipkin's as OTLP")
+        told, err = collect(there) # nobody listens there now
+        expect(told == {"sent": 0, "refused": 0, "dropped": 3}, f"{told} {err}")
+        wrong = run("trace", "collect", "--forward", "tempo:4318")
+        expect(wrong.returncode == 64 and "http://tempo:4318" in wrong.stderr, wrong.stderr)
+
+
+def the_door_has_tls():
+    with tempfile.TemporaryDirectory() as folder:
+        cert, key = (str(Path(folder) / name) for name in ("cert.pem", "key.pem"))
+        try:
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout",
+                            key, "-out", cert, "-days", "2", "-subj", "/CN=localhost", "-addext",
+                            "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+        except OSError:
+            cli_test.skip("openssl is not there to make a certificate")
+        args = ["trace", "collect", "--listen", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--store",
+                str(Path(folder, "traces.db")), "-o", "json"]
+        process = subprocess.Popen([cli_test.AWARE, *args, "--tls-cert", cert, "--tls-key", key],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            address = re.search(r"https://[\d.]+:\d+", process.stderr.readline())[0]
+            request = urllib.request.Request(
+                address + "/v1/traces", data=(GOLDEN / "otlp.bin").read_bytes(), method="POST",
+                headers={"Content-Type": "application/x-protobuf"})
+            trusted = ssl.create_default_context(cafile=cert)
+            with urllib.request.urlopen(request, timeout=20, context=trusted) as answer:
+                expect(answer.status == 200, str(answer.status))
+            plain = address.replace("https", "http") + "/v1/traces"
+            try:
+                urllib.request.urlopen(urllib.request.Request(plain, data=b"", method="POST"),
+                                       timeout=20)
+                expect(False, "plain was taken")
+            except OSError:
+                pass
+        finally:
+            process.terminate()
+            out, err = process.communicate(timeout=60)
+        expect(process.returncode == 0 and json.loads(out)["spans"] == 3, out + err)
+        for more, code, text in ((["--tls-cert", cert], 64, "both a certificate and its key"),
+                                 (["--tls-cert", key, "--tls-key", key], 78, "in PEM")):
+            done = run(*args, *more)
+            expect(done.returncode == code and text in done.stderr, done.stderr)
 
 
 def a_daemon_takes_spans_beside_its_work():
