@@ -30,11 +30,15 @@ log = logging.getLogger("aware_gym.agent")
 
 State = collections.namedtuple("State", [
     "id", "observation", "fallback_action", "reward", "last_action", "episode_begins",
-    "deadline_ms"])
+    "deadline_ms", "context", "epoch", "members", "team_reward"], defaults=(None, 0, 0, None))
 State.__doc__ = """One decision that is due.
 
 reward and last_action are about the step before, for an agent that learns: None in the first state.
 last_action is what was carried out, after guard rails; learn from that, not from what was proposed.
+
+With want_global, context is what the daemon has observed of all other workloads (means and deviations,
+for a critic), members how many are counted, team_reward their mean reward of the step before. Cut what
+you learn from where epoch changes: other workloads are there from then on.
 """
 
 REFUSED = {
@@ -58,7 +62,8 @@ class Attendance:
     """
 
     def __init__(self, workload, address, *, agent="python", version="", shadow=False,
-                 take_over=False, token=None, ca_file=None, on_outcome=None, on_standing=None):
+                 take_over=False, want_global=False, token=None, ca_file=None, on_outcome=None,
+                 on_standing=None):
         self._connection = Connection(address, token, ca_file)
         self._messages = queue.SimpleQueue()
         self.registered = None
@@ -71,7 +76,7 @@ class Attendance:
         try:
             self._messages.put(pb.AgentMessage(register=pb.Register(
                 workload=workload, agent=agent, version=version, shadow=shadow,
-                take_over=take_over)))
+                take_over=take_over, want_global=want_global)))
             self.registered = self._receive().registered
             self.observation_space = space_of(self.registered.observation)
             self.action_space = space_of(self.registered.action)
@@ -80,6 +85,7 @@ class Attendance:
             raise
         self.observation_axes = axes_of(self.registered.observation)
         self.action_axes = axes_of(self.registered.action)
+        self.context_axes = axes_of(getattr(self.registered, "global"))
 
     def _receive(self):
         """The next message; an Error when it is the last one."""
@@ -112,11 +118,13 @@ class Attendance:
                     self._told[kind](getattr(message, kind))
                 continue
             due = message.state
+            told = getattr(due, "global")  # a word of Python's
             floats = lambda numbers: numpy.array(numbers, numpy.float32)
             yield State(due.id, floats(due.observation), floats(due.fallback_action),
                         due.reward if due.WhichOneof("before") else None,
                         floats(due.last_action) if due.last_action else None, due.episode_begins,
-                        due.deadline_ms)
+                        due.deadline_ms, floats(told) if told else None, due.epoch, due.members,
+                        due.team_reward if due.WhichOneof("team") else None)
 
     def answer(self, state, action, explanation="", confidence=None):
         """Answers one state. What is not finite is sent as it is: the daemon takes the fallback."""

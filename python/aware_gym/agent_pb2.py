@@ -14,7 +14,7 @@ _sym_db = _symbol_database.Default()
 from aware_gym import environment_pb2 as aware_dot_v1_dot_environment__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14\x61ware/v1/agent.proto\x12\x08\x61ware.v1\x1a\x1a\x61ware/v1/environment.proto\"\x87\x01\n\x0c\x41gentMessage\x12&\n\x08register\x18\x01 \x01(\x0b\x32\x12.aware.v1.RegisterH\x00\x12\"\n\x06\x61\x63tion\x18\x02 \x01(\x0b\x32\x10.aware.v1.ActionH\x00\x12 \n\x05leave\x18\x03 \x01(\x0b\x32\x0f.aware.v1.LeaveH\x00\x42\t\n\x07message\"\x8b\x02\n\rDaemonMessage\x12*\n\nregistered\x18\x01 \x01(\x0b\x32\x14.aware.v1.RegisteredH\x00\x12$\n\x07refused\x18\x02 \x01(\x0b\x32\x11.aware.v1.RefusedH\x00\x12\'\n\x05state\x18\x03 \x01(\x0b\x32\x16.aware.v1.StateRequestH\x00\x12$\n\x07outcome\x18\x04 \x01(\x0b\x32\x11.aware.v1.OutcomeH\x00\x12&\n\x08standing\x18\x05 \x01(\x0b\x32\x12.aware.v1.StandingH\x00\x12&\n\x08replaced\x18\x06 \x01(\x0b\x32\x12.aware.v1.ReplacedH\x00\x42\t\n\x07message\"\x8c\x01\n\x08Register\x12\x10\n\x08workload\x18\x01 \x01(\t\x12\r\n\x05\x61gent\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x17\n\x0fobservation_dim\x18\x04 \x01(\r\x12\x12\n\naction_dim\x18\x05 \x01(\r\x12\x0e\n\x06shadow\x18\x06 \x01(\x08\x12\x11\n\ttake_over\x18\x07 \x01(\x08\"\x9d\x01\n\nRegistered\x12\x10\n\x08workload\x18\x01 \x01(\t\x12$\n\x0bobservation\x18\x02 \x01(\x0b\x32\x0f.aware.v1.Space\x12\x1f\n\x06\x61\x63tion\x18\x03 \x01(\x0b\x32\x0f.aware.v1.Space\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x04 \x01(\r\x12\x11\n\tperiod_ms\x18\x05 \x01(\r\x12\x0e\n\x06shadow\x18\x06 \x01(\x08\"\xe2\x01\n\x07Refused\x12(\n\x06reason\x18\x01 \x01(\x0e\x32\x18.aware.v1.Refused.Reason\x12\x0f\n\x07message\x18\x02 \x01(\t\"\x9b\x01\n\x06Reason\x12\x16\n\x12REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12REASON_NO_WORKLOAD\x10\x01\x12\x10\n\x0cREASON_TAKEN\x10\x02\x12\x10\n\x0cREASON_SHAPE\x10\x03\x12\x10\n\x0cREASON_LIMIT\x10\x04\x12\x16\n\x12REASON_NOT_ALLOWED\x10\x05\x12\x13\n\x0fREASON_PROTOCOL\x10\x06\"\xa6\x01\n\x0cStateRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x13\n\x0bobservation\x18\x02 \x03(\x02\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x03 \x01(\r\x12\x17\n\x0f\x66\x61llback_action\x18\x04 \x03(\x02\x12\x10\n\x06reward\x18\x05 \x01(\x02H\x00\x12\x13\n\x0blast_action\x18\x06 \x03(\x02\x12\x16\n\x0e\x65pisode_begins\x18\x07 \x01(\x08\x42\x08\n\x06\x62\x65\x66ore\"[\n\x06\x41\x63tion\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0e\n\x06values\x18\x02 \x03(\x02\x12\x14\n\nconfidence\x18\x03 \x01(\x02H\x00\x12\x13\n\x0b\x65xplanation\x18\x04 \x01(\tB\n\n\x08sureness\"\xdd\x01\n\x07Outcome\x12\n\n\x02id\x18\x01 \x01(\x04\x12*\n\x07verdict\x18\x02 \x01(\x0e\x32\x19.aware.v1.Outcome.Verdict\x12\x0f\n\x07message\x18\x03 \x01(\t\"\x88\x01\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x14\n\x10VERDICT_ACCEPTED\x10\x01\x12\x13\n\x0fVERDICT_CLIPPED\x10\x02\x12\x12\n\x0eVERDICT_SHADOW\x10\x03\x12\x10\n\x0cVERDICT_LATE\x10\x04\x12\x13\n\x0fVERDICT_INVALID\x10\x05\"\xaf\x01\n\x08Standing\x12\'\n\x05state\x18\x01 \x01(\x0e\x32\x18.aware.v1.Standing.State\x12\x0f\n\x07message\x18\x02 \x01(\t\"i\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTATE_ACTING\x10\x01\x12\x10\n\x0cSTATE_SHADOW\x10\x02\x12\x13\n\x0fSTATE_SET_ASIDE\x10\x03\x12\x10\n\x0cSTATE_FROZEN\x10\x04\"\xc4\x01\n\x08Replaced\x12)\n\x06reason\x18\x01 \x01(\x0e\x32\x19.aware.v1.Replaced.Reason\x12\x0f\n\x07message\x18\x02 \x01(\t\"|\n\x06Reason\x12\x16\n\x12REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12REASON_OTHER_AGENT\x10\x01\x12\x18\n\x14REASON_WORKLOAD_GONE\x10\x02\x12\x13\n\x0fREASON_FLOODING\x10\x03\x12\x13\n\x0fREASON_STOPPING\x10\x04\"\x18\n\x05Leave\x12\x0f\n\x07message\x18\x01 \x01(\t\"\x12\n\x10WorkloadsRequest\"\x9c\x01\n\x11WorkloadsResponse\x12\x34\n\tworkloads\x18\x01 \x03(\x0b\x32!.aware.v1.WorkloadsResponse.Entry\x1aQ\n\x05\x45ntry\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x61gent\x18\x02 \x01(\t\x12\x17\n\x0fobservation_dim\x18\x03 \x01(\r\x12\x12\n\naction_dim\x18\x04 \x01(\r2\x8b\x01\n\x05\x41gent\x12<\n\x05Serve\x12\x16.aware.v1.AgentMessage\x1a\x17.aware.v1.DaemonMessage(\x01\x30\x01\x12\x44\n\tWorkloads\x12\x1a.aware.v1.WorkloadsRequest\x1a\x1b.aware.v1.WorkloadsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14\x61ware/v1/agent.proto\x12\x08\x61ware.v1\x1a\x1a\x61ware/v1/environment.proto\"\x87\x01\n\x0c\x41gentMessage\x12&\n\x08register\x18\x01 \x01(\x0b\x32\x12.aware.v1.RegisterH\x00\x12\"\n\x06\x61\x63tion\x18\x02 \x01(\x0b\x32\x10.aware.v1.ActionH\x00\x12 \n\x05leave\x18\x03 \x01(\x0b\x32\x0f.aware.v1.LeaveH\x00\x42\t\n\x07message\"\x8b\x02\n\rDaemonMessage\x12*\n\nregistered\x18\x01 \x01(\x0b\x32\x14.aware.v1.RegisteredH\x00\x12$\n\x07refused\x18\x02 \x01(\x0b\x32\x11.aware.v1.RefusedH\x00\x12\'\n\x05state\x18\x03 \x01(\x0b\x32\x16.aware.v1.StateRequestH\x00\x12$\n\x07outcome\x18\x04 \x01(\x0b\x32\x11.aware.v1.OutcomeH\x00\x12&\n\x08standing\x18\x05 \x01(\x0b\x32\x12.aware.v1.StandingH\x00\x12&\n\x08replaced\x18\x06 \x01(\x0b\x32\x12.aware.v1.ReplacedH\x00\x42\t\n\x07message\"\xa1\x01\n\x08Register\x12\x10\n\x08workload\x18\x01 \x01(\t\x12\r\n\x05\x61gent\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x17\n\x0fobservation_dim\x18\x04 \x01(\r\x12\x12\n\naction_dim\x18\x05 \x01(\r\x12\x0e\n\x06shadow\x18\x06 \x01(\x08\x12\x11\n\ttake_over\x18\x07 \x01(\x08\x12\x13\n\x0bwant_global\x18\x08 \x01(\x08\"\xbe\x01\n\nRegistered\x12\x10\n\x08workload\x18\x01 \x01(\t\x12$\n\x0bobservation\x18\x02 \x01(\x0b\x32\x0f.aware.v1.Space\x12\x1f\n\x06\x61\x63tion\x18\x03 \x01(\x0b\x32\x0f.aware.v1.Space\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x04 \x01(\r\x12\x11\n\tperiod_ms\x18\x05 \x01(\r\x12\x0e\n\x06shadow\x18\x06 \x01(\x08\x12\x1f\n\x06global\x18\x07 \x01(\x0b\x32\x0f.aware.v1.Space\"\xe2\x01\n\x07Refused\x12(\n\x06reason\x18\x01 \x01(\x0e\x32\x18.aware.v1.Refused.Reason\x12\x0f\n\x07message\x18\x02 \x01(\t\"\x9b\x01\n\x06Reason\x12\x16\n\x12REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12REASON_NO_WORKLOAD\x10\x01\x12\x10\n\x0cREASON_TAKEN\x10\x02\x12\x10\n\x0cREASON_SHAPE\x10\x03\x12\x10\n\x0cREASON_LIMIT\x10\x04\x12\x16\n\x12REASON_NOT_ALLOWED\x10\x05\x12\x13\n\x0fREASON_PROTOCOL\x10\x06\"\xf5\x01\n\x0cStateRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x13\n\x0bobservation\x18\x02 \x03(\x02\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x03 \x01(\r\x12\x17\n\x0f\x66\x61llback_action\x18\x04 \x03(\x02\x12\x10\n\x06reward\x18\x05 \x01(\x02H\x00\x12\x13\n\x0blast_action\x18\x06 \x03(\x02\x12\x16\n\x0e\x65pisode_begins\x18\x07 \x01(\x08\x12\x0e\n\x06global\x18\x08 \x03(\x02\x12\r\n\x05\x65poch\x18\t \x01(\x04\x12\x0f\n\x07members\x18\n \x01(\r\x12\x15\n\x0bteam_reward\x18\x0b \x01(\x02H\x01\x42\x08\n\x06\x62\x65\x66oreB\x06\n\x04team\"[\n\x06\x41\x63tion\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0e\n\x06values\x18\x02 \x03(\x02\x12\x14\n\nconfidence\x18\x03 \x01(\x02H\x00\x12\x13\n\x0b\x65xplanation\x18\x04 \x01(\tB\n\n\x08sureness\"\xdd\x01\n\x07Outcome\x12\n\n\x02id\x18\x01 \x01(\x04\x12*\n\x07verdict\x18\x02 \x01(\x0e\x32\x19.aware.v1.Outcome.Verdict\x12\x0f\n\x07message\x18\x03 \x01(\t\"\x88\x01\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x14\n\x10VERDICT_ACCEPTED\x10\x01\x12\x13\n\x0fVERDICT_CLIPPED\x10\x02\x12\x12\n\x0eVERDICT_SHADOW\x10\x03\x12\x10\n\x0cVERDICT_LATE\x10\x04\x12\x13\n\x0fVERDICT_INVALID\x10\x05\"\xaf\x01\n\x08Standing\x12\'\n\x05state\x18\x01 \x01(\x0e\x32\x18.aware.v1.Standing.State\x12\x0f\n\x07message\x18\x02 \x01(\t\"i\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTATE_ACTING\x10\x01\x12\x10\n\x0cSTATE_SHADOW\x10\x02\x12\x13\n\x0fSTATE_SET_ASIDE\x10\x03\x12\x10\n\x0cSTATE_FROZEN\x10\x04\"\xc4\x01\n\x08Replaced\x12)\n\x06reason\x18\x01 \x01(\x0e\x32\x19.aware.v1.Replaced.Reason\x12\x0f\n\x07message\x18\x02 \x01(\t\"|\n\x06Reason\x12\x16\n\x12REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12REASON_OTHER_AGENT\x10\x01\x12\x18\n\x14REASON_WORKLOAD_GONE\x10\x02\x12\x13\n\x0fREASON_FLOODING\x10\x03\x12\x13\n\x0fREASON_STOPPING\x10\x04\"\x18\n\x05Leave\x12\x0f\n\x07message\x18\x01 \x01(\t\"\x12\n\x10WorkloadsRequest\"\x9c\x01\n\x11WorkloadsResponse\x12\x34\n\tworkloads\x18\x01 \x03(\x0b\x32!.aware.v1.WorkloadsResponse.Entry\x1aQ\n\x05\x45ntry\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x61gent\x18\x02 \x01(\t\x12\x17\n\x0fobservation_dim\x18\x03 \x01(\r\x12\x12\n\naction_dim\x18\x04 \x01(\r2\x8b\x01\n\x05\x41gent\x12<\n\x05Serve\x12\x16.aware.v1.AgentMessage\x1a\x17.aware.v1.DaemonMessage(\x01\x30\x01\x12\x44\n\tWorkloads\x12\x1a.aware.v1.WorkloadsRequest\x1a\x1b.aware.v1.WorkloadsResponseb\x06proto3')
 
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'aware.v1.agent_pb2', globals())
@@ -26,37 +26,37 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _DAEMONMESSAGE._serialized_start=201
   _DAEMONMESSAGE._serialized_end=468
   _REGISTER._serialized_start=471
-  _REGISTER._serialized_end=611
-  _REGISTERED._serialized_start=614
-  _REGISTERED._serialized_end=771
-  _REFUSED._serialized_start=774
-  _REFUSED._serialized_end=1000
-  _REFUSED_REASON._serialized_start=845
-  _REFUSED_REASON._serialized_end=1000
-  _STATEREQUEST._serialized_start=1003
-  _STATEREQUEST._serialized_end=1169
-  _ACTION._serialized_start=1171
-  _ACTION._serialized_end=1262
-  _OUTCOME._serialized_start=1265
-  _OUTCOME._serialized_end=1486
-  _OUTCOME_VERDICT._serialized_start=1350
-  _OUTCOME_VERDICT._serialized_end=1486
-  _STANDING._serialized_start=1489
-  _STANDING._serialized_end=1664
-  _STANDING_STATE._serialized_start=1559
-  _STANDING_STATE._serialized_end=1664
-  _REPLACED._serialized_start=1667
-  _REPLACED._serialized_end=1863
-  _REPLACED_REASON._serialized_start=1739
-  _REPLACED_REASON._serialized_end=1863
-  _LEAVE._serialized_start=1865
-  _LEAVE._serialized_end=1889
-  _WORKLOADSREQUEST._serialized_start=1891
-  _WORKLOADSREQUEST._serialized_end=1909
-  _WORKLOADSRESPONSE._serialized_start=1912
-  _WORKLOADSRESPONSE._serialized_end=2068
-  _WORKLOADSRESPONSE_ENTRY._serialized_start=1987
-  _WORKLOADSRESPONSE_ENTRY._serialized_end=2068
-  _AGENT._serialized_start=2071
-  _AGENT._serialized_end=2210
+  _REGISTER._serialized_end=632
+  _REGISTERED._serialized_start=635
+  _REGISTERED._serialized_end=825
+  _REFUSED._serialized_start=828
+  _REFUSED._serialized_end=1054
+  _REFUSED_REASON._serialized_start=899
+  _REFUSED_REASON._serialized_end=1054
+  _STATEREQUEST._serialized_start=1057
+  _STATEREQUEST._serialized_end=1302
+  _ACTION._serialized_start=1304
+  _ACTION._serialized_end=1395
+  _OUTCOME._serialized_start=1398
+  _OUTCOME._serialized_end=1619
+  _OUTCOME_VERDICT._serialized_start=1483
+  _OUTCOME_VERDICT._serialized_end=1619
+  _STANDING._serialized_start=1622
+  _STANDING._serialized_end=1797
+  _STANDING_STATE._serialized_start=1692
+  _STANDING_STATE._serialized_end=1797
+  _REPLACED._serialized_start=1800
+  _REPLACED._serialized_end=1996
+  _REPLACED_REASON._serialized_start=1872
+  _REPLACED_REASON._serialized_end=1996
+  _LEAVE._serialized_start=1998
+  _LEAVE._serialized_end=2022
+  _WORKLOADSREQUEST._serialized_start=2024
+  _WORKLOADSREQUEST._serialized_end=2042
+  _WORKLOADSRESPONSE._serialized_start=2045
+  _WORKLOADSRESPONSE._serialized_end=2201
+  _WORKLOADSRESPONSE_ENTRY._serialized_start=2120
+  _WORKLOADSRESPONSE_ENTRY._serialized_end=2201
+  _AGENT._serialized_start=2204
+  _AGENT._serialized_end=2343
 # @@protoc_insertion_point(module_scope)

@@ -76,6 +76,9 @@ AW_NODISCARD enum aw_err aw_local_new(const struct aw_local_settings *settings,
 /* Drains, ends and removes everything; takes as long as settings allow. NULL is a no-op. */
 void aw_local_free(struct aw_local *local);
 /* Replicas are started at once; they are ready when they answer. */
+/* What all replicas may have together: as settings say, or of the machine. */
+void aw_local_capacity(const struct aw_local *local, int64_t *ret_cpu_millicores,
+                       int64_t *ret_memory_bytes);
 AW_NODISCARD enum aw_err aw_local_add(struct aw_local *local,
                                       const struct aw_local_workload *workload, uint32_t *ret_index,
                                       struct aw_diag *diag);

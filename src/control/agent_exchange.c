@@ -46,6 +46,7 @@ struct seat {
     bool asked_shadow;
     int64_t asked_us, deadline_us;
     struct aw_external_agent_request question;
+    struct aw_others_view others;
     bool has_answer; /* good or bad: there is no second one */
     struct aw_external_agent_answer answer;
 
@@ -62,7 +63,7 @@ struct aw_agent_exchange {
     pthread_cond_t arrived;
     struct seat **seat;  /* [seats_max]; NULL: never opened */
     struct agent *agent; /* [agents_max] */
-    uint64_t ticket_count, question_count;
+    uint64_t ticket_count, question_count, epoch;
     struct aw_agent_exchange_counts counts;
 };
 
@@ -220,7 +221,8 @@ static struct seat *seat_at(const struct aw_agent_exchange *exchange, uint32_t i
 }
 
 void aw_agent_exchange_ask(struct aw_agent_exchange *exchange, uint32_t index,
-                           const struct aw_external_agent_request *request)
+                           const struct aw_external_agent_request *request,
+                           const struct aw_others_view *others)
 {
     pthread_mutex_lock(&exchange->lock);
     struct seat *seat = seat_at(exchange, index);
@@ -235,12 +237,23 @@ void aw_agent_exchange_ask(struct aw_agent_exchange *exchange, uint32_t index,
         seat->asked_shadow = agent->shadow;
         memcpy(seat->asked_name, agent->name, sizeof seat->asked_name);
         seat->question = *request;
+        seat->others = others ? *others : (struct aw_others_view){0};
         seat->question.id = ++exchange->question_count;
         seat->asked_us = now_us(exchange);
         seat->deadline_us = seat->asked_us + (int64_t)(seat->of.deadline_s * 1e6);
         wake(agent);
     }
     pthread_mutex_unlock(&exchange->lock);
+}
+
+uint64_t aw_agent_exchange_epoch(struct aw_agent_exchange *exchange)
+{
+    pthread_mutex_lock(&exchange->lock);
+    if (exchange->epoch == 0)
+        exchange->epoch = (uint64_t)aw_clock_now_us(exchange->config.clock);
+    const uint64_t epoch = ++exchange->epoch;
+    pthread_mutex_unlock(&exchange->lock);
+    return epoch;
 }
 
 void aw_agent_exchange_pass(struct aw_agent_exchange *exchange, uint32_t index)
@@ -503,6 +516,7 @@ bool aw_agent_exchange_poll(struct aw_agent_exchange *exchange, uint64_t ticket,
         const int64_t left = seat->deadline_us - now_us(exchange);
         *ret = (struct aw_agent_exchange_message){.kind = AW_AGENT_EXCHANGE_QUESTION,
                                                   .question = seat->question,
+                                                  .others = seat->others,
                                                   .left_s = left > 0 ? 1e-6 * (double)left : 0};
         seat->sent = true;
     } else {

@@ -27,6 +27,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "control/others.h"
 #include "safety/external_agent.h"
 #include "telemetry/metrics.h"
 
@@ -76,9 +77,14 @@ void aw_agent_exchange_close(struct aw_agent_exchange *exchange, uint32_t index)
 /* Of all from `index` on. */
 void aw_agent_exchange_close_from(struct aw_agent_exchange *exchange, uint32_t index);
 
-/* Asks the agent of an open seat, if one is there; the id is filled in here. */
+/* Asks the agent of an open seat, if one is there; the id is filled in here. `others` NULL: nothing
+ * is told of them. */
 void aw_agent_exchange_ask(struct aw_agent_exchange *exchange, uint32_t index,
-                           const struct aw_external_agent_request *request);
+                           const struct aw_external_agent_request *request,
+                           const struct aw_others_view *others);
+/* An epoch that nobody has had: from the time at which the exchange was made on, so that one after
+ * a restart begins above. */
+uint64_t aw_agent_exchange_epoch(struct aw_agent_exchange *exchange);
 /* Nothing is asked of it in this tick. */
 void aw_agent_exchange_pass(struct aw_agent_exchange *exchange, uint32_t index);
 /* Some agent has been asked and has neither answered nor gone, and its deadline is not over. */
@@ -147,7 +153,8 @@ struct aw_agent_exchange_message {
     enum aw_agent_exchange_kind kind;
     struct aw_agent_exchange_outcome outcome;
     struct aw_external_agent_request question;
-    double left_s; /* to answer it */
+    struct aw_others_view others; /* of the question */
+    double left_s;                /* to answer it */
     enum aw_agent_exchange_end end;
 };
 /* False: there is nothing to send. */

@@ -87,7 +87,7 @@ static struct aw_external_agent_answer ask(struct bench *b)
 {
     struct aw_external_agent_answer answer;
     const uint64_t before = b->counting.alloc_count;
-    aw_agent_exchange_ask(b->exchange, 1, &question);
+    aw_agent_exchange_ask(b->exchange, 1, &question, NULL);
     aw_agent_exchange_wait(b->exchange);
     aw_agent_exchange_hear(b->exchange, 1, &answer);
     assert_int_equal(b->counting.alloc_count, before); /* a tick takes nothing */
@@ -392,7 +392,7 @@ static void outcomes_come_before_the_next_question(void **state)
     aw_agent_exchange_tell(
         b.exchange, 1,
         &(struct aw_agent_exchange_outcome){.verdict = AW_AGENT_EXCHANGE_CLIPPED, .text = "step"});
-    aw_agent_exchange_ask(b.exchange, 1, &question);
+    aw_agent_exchange_ask(b.exchange, 1, &question, NULL);
     assert_true(poll_one(&b));
     assert_int_equal(b.message.kind, AW_AGENT_EXCHANGE_OUTCOME);
     assert_int_equal(b.message.outcome.id, id);
@@ -480,7 +480,7 @@ static void agents_on_threads_of_their_own_are_heard(void **state)
     assert_int_equal(pthread_create(&thread, NULL, serve, &w), 0);
     for (uint32_t i = 0; i < 2000; i++) {
         struct aw_external_agent_answer answer;
-        aw_agent_exchange_ask(w.exchange, 0, &question);
+        aw_agent_exchange_ask(w.exchange, 0, &question, NULL);
         aw_agent_exchange_wait(w.exchange);
         aw_agent_exchange_hear(w.exchange, 0, &answer);
         assert_int_equal(answer.fault, AW_EXTERNAL_AGENT_FAULT_NONE);

@@ -84,6 +84,7 @@ enum aw_err aw_loop_add(struct aw_loop *loop, const struct aw_pilot_config *conf
     loop->pods_wanted += pods_max;
     loop->fresh = true;
     *slot = (struct aw__loop_slot){.pilot = pilot,
+                                   .serial = ++loop->serial,
                                    .pods_max = pods_max,
                                    .key = AW__LOOP_NOT_DUE,
                                    .fresh = true,
@@ -186,6 +187,7 @@ enum aw_err aw_loop_new(const struct aw_loop_config *config, const struct aw_all
     loop->first_free = AW__LOOP_NOBODY;
     enum aw_err err = make_slots(loop, config, diag);
     err = err ? err : aw__loop_learning_make(loop, config, diag);
+    err = err ? err : aw__others_make(loop);
     err = err ? err : aw__loop_tenancy_make(loop, &config->tenancy, config->workload_count, diag);
     for (uint32_t i = 0; !err && i < config->workload_count; i++) {
         uint32_t index;
@@ -212,6 +214,7 @@ void aw_loop_free(struct aw_loop *loop)
     for (uint32_t i = 0; i < loop->count; i++)
         aw_pilot_free(loop->slot[i].pilot);
     aw__loop_tenancy_free(loop);
+    aw__others_free(loop);
     aw_threads_deinit(&loop->pool);
     aw_alloc_free(loop->alloc, loop->rounds);
     aw_alloc_free(loop->alloc, loop->moment);
@@ -241,13 +244,16 @@ static void ask_all(struct aw_loop *loop)
     const struct aw_loop_hooks *hooks = loop->hooks;
     if (!loop->exchange)
         return;
+    aw__others_gather(loop);
     for (uint32_t i = 0; i < loop->count; i++) {
         struct aw_external_agent_request request;
+        struct aw_others_view others;
         if (!has_external(loop, &loop->slot[i]))
             continue;
-        if (aw_pilot_asks(loop->slot[i].pilot, cluster->ops->now_us(cluster->self), &request))
-            aw_agent_exchange_ask(loop->exchange, i, &request);
-        else
+        if (aw_pilot_asks(loop->slot[i].pilot, cluster->ops->now_us(cluster->self), &request)) {
+            aw__others_view(loop, i, &others);
+            aw_agent_exchange_ask(loop->exchange, i, &request, &others);
+        } else
             aw_agent_exchange_pass(loop->exchange, i);
     }
     if (!aw_agent_exchange_waits(loop->exchange))

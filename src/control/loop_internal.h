@@ -14,6 +14,7 @@
 struct aw__loop_slot {
     struct aw_pilot *pilot; /* NULL: nobody has it */
     uint64_t since;         /* tick from which on it could have learned; 0: it could not */
+    uint64_t serial;        /* of all that the loop has had; from 1 on */
     uint64_t key;           /* whose turn it is: the lowest first */
     uint32_t pods_max;      /* of `pods` */
     uint32_t next_free;     /* while nobody has it */
@@ -52,16 +53,29 @@ struct aw__loop_tenancy {
     size_t moment_each;
 };
 
+struct aw__others {
+    float *figures; /* [max][AW_OTHERS_FIGURES] */
+    float *global;  /* [max][AW_OTHERS_DIM] */
+    uint8_t *here;  /* [max] */
+    uint64_t *who;  /* [max] serial of who was there in the tick before; 0: nobody */
+    uint64_t epoch;
+    uint32_t members;
+    bool has_reward;
+    float reward;
+};
+
 struct aw_loop {
     struct aw_cluster cluster;
     struct aw_store *store;
     uint32_t count, max; /* slots that have been used, and that there are */
     uint32_t live;       /* that are taken */
+    uint64_t serial;     /* of the last one that was added */
     uint32_t first_free; /* AW__LOOP_NOBODY: all that have been used are taken */
     int64_t deadline_us;
     const struct aw_loop_hooks *hooks;  /* NULL: none */
     const struct aw_clock *clock;       /* NULL: none */
     struct aw_agent_exchange *exchange; /* NULL: none */
+    struct aw__others others;           /* where there is an exchange */
     bool steadfast;
     bool resume_due; /* the store has not been asked yet where it ends */
     bool fresh;      /* some slot is */
@@ -108,6 +122,16 @@ bool aw__loop_may_pass(const struct aw_loop *loop, enum aw_err err);
 /* --- loop_tenancy.c --------------------------------------------------------------------------- */
 
 /* On failure free the loop. */
+/* others.c */
+AW_NODISCARD enum aw_err aw__others_make(struct aw_loop *loop);
+void aw__others_free(struct aw_loop *loop);
+/* Of all workloads, after they have observed. */
+void aw__others_gather(struct aw_loop *loop);
+void aw__others_view(const struct aw_loop *loop, uint32_t index, struct aw_others_view *ret_view);
+/* pilot_external.c: what others may see of it. False: no step has ended: no reward. */
+bool aw__pilot_figures(const struct aw_pilot *pilot, float ret_figures[AW_OTHERS_FIGURES],
+                       float *ret_reward);
+
 AW_NODISCARD enum aw_err aw__loop_tenancy_make(struct aw_loop *loop,
                                                const struct aw_loop_tenancy *of,
                                                uint32_t place_count, struct aw_diag *diag);

@@ -1,7 +1,9 @@
 /* pilot_external.c - a pilot whose agent lives in another process: what it is asked, and what is
  * made of its answer. */
+#include <math.h>
 #include <string.h>
 
+#include "control/loop_internal.h"
 #include "control/pilot_internal.h"
 #include "policy/external.h"
 
@@ -40,6 +42,33 @@ bool aw_pilot_asks(struct aw_pilot *pilot, int64_t now_us, struct aw_external_ag
     if (pilot->finished)
         memcpy(ret->action, pilot->action_last, sizeof ret->action);
     return true;
+}
+
+static float change(double now, double before)
+{
+    return now > 0 && before > 0 ? (float)fmax(-1, fmin(1, log(now / before))) : 0;
+}
+
+bool aw__pilot_figures(const struct aw_pilot *pilot, float ret[AW_OTHERS_FIGURES],
+                       float *ret_reward)
+{
+    const struct aw_reading *now = &pilot->memory.reading, *before = &pilot->decision.reading;
+    const struct aw_plan plan = aw_plan_of(now->wanted), last = aw_plan_of(before->wanted);
+    const double cpu = now->allocated[AW_RESOURCE_CPU] * 1e-3;
+    const double memory = now->allocated[AW_RESOURCE_MEMORY] * 0x1p-30;
+    const double slo = pilot->config.slo.latency_us_p99, latency = now->latency_us_slo;
+    const bool missed = slo > 0 && latency > slo;
+    const float figures[AW_OTHERS_FIGURES] = {
+        [AW_OTHERS_CPU] = (float)log1p(fmax(0, cpu)),
+        [AW_OTHERS_MEMORY] = (float)log1p(fmax(0, memory)),
+        [AW_OTHERS_VERTICAL] = change((double)plan.cpu_millicores, (double)last.cpu_millicores),
+        [AW_OTHERS_HORIZONTAL] = change((double)plan.replicas, (double)last.replicas),
+        [AW_OTHERS_KEPT] = missed ? (float)(slo / latency) : 1,
+        [AW_OTHERS_USE] = isfinite(now->cpu_utilisation) ? (float)now->cpu_utilisation : 0,
+    };
+    memcpy(ret, figures, sizeof figures);
+    *ret_reward = pilot->finished ? pilot->reward : 0;
+    return pilot->finished;
 }
 
 void aw_pilot_hear(struct aw_pilot *pilot, const struct aw_external_agent_answer *answer)

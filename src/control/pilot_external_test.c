@@ -340,6 +340,7 @@ struct partner {
     uint64_t ticket;
     uint32_t outcomes, questions;
     bool silent;
+    struct aw_others_view others; /* of the last question */
 };
 
 static void nothing(void *ctx)
@@ -358,6 +359,7 @@ static void partner_acts(void *ctx, int64_t until_us)
         if (message.kind != AW_AGENT_EXCHANGE_QUESTION)
             continue;
         p->questions++;
+        p->others = message.others;
         const float values[AW_ACTION_DIM] = {0.4f, 0.4f, 0.2f};
         answered =
             !aw_agent_exchange_answer(p->exchange, p->ticket, message.question.id, values, 3);

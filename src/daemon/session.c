@@ -197,14 +197,6 @@ enum aw_err aw__session_steward(struct aw_session *s, struct aw_diag *diag)
     return aw_daemon_record_open(&record, s->log, &s->desk, diag);
 }
 
-/* What this machine has: the local cluster shares it. */
-static void machine_of(int64_t capacity[AW_POOLS])
-{
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN), pages = sysconf(_SC_PHYS_PAGES);
-    capacity[AW_POOL_CPU] = cores > 0 ? 1000 * (int64_t)cores : 0;
-    capacity[AW_POOL_MEMORY] = pages > 0 ? (int64_t)pages * sysconf(_SC_PAGESIZE) : 0;
-}
-
 enum aw_err aw__session_job(struct aw_session *s, struct aw_desk *desk, struct aw_job **ret,
                             struct aw_diag *diag)
 {
@@ -251,7 +243,8 @@ enum aw_err aw__session_job(struct aw_session *s, struct aw_desk *desk, struct a
     if (!err) {
         config.tenancy = aw_job_tenancy_of(&ask->set, places, tenants);
         if (s->local)
-            machine_of(config.capacity);
+            aw_local_capacity(s->local->local, &config.capacity[AW_POOL_CPU],
+                              &config.capacity[AW_POOL_MEMORY]);
         err = aw_job_new(&config, NULL, ret, diag);
     }
     aw_alloc_free(NULL, tenants);

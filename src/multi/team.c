@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/leave_one_out.h"
+
 #define FORBIDDEN (-1e9f)
 #define SMOOTH    0.5f /* of a new rate in what staffing sees */
 
@@ -121,35 +123,6 @@ static void figures_of(struct aw_team *t, uint32_t i)
     x[5] = 0.5f * (w->cpu_use[i] + w->memory_use[i]);
 }
 
-void aw_team_leave_one_out(const float *x, const uint8_t *here, uint32_t n, uint32_t count,
-                           float *ret)
-{
-    AW_ASSERT(count <= 16);
-    double mean[16] = {0}, square[16] = {0}, live = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        live += here[i];
-        for (uint32_t k = 0; here[i] && k < count; k++)
-            mean[k] += (double)x[(size_t)i * count + k];
-    }
-    for (uint32_t k = 0; k < count; k++)
-        mean[k] /= live > 0 ? live : 1;
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t k = 0; here[i] && k < count; k++) {
-            const double centred = (double)x[(size_t)i * count + k] - mean[k];
-            square[k] += centred * centred;
-        }
-    for (uint32_t i = 0; i < n; i++) {
-        float *row = ret + (size_t)i * 2 * count;
-        for (uint32_t k = 0; k < count; k++) {
-            const double centred = (double)x[(size_t)i * count + k] - mean[k];
-            const bool others = here[i] && live > 1;
-            const double left = square[k] - centred * centred * live / (live > 1 ? live - 1 : 1);
-            row[k] = others ? (float)(mean[k] - centred / (live - 1)) : 0;
-            row[count + k] = others ? (float)sqrt(fmax(0, left) / (live - 1)) : 0;
-        }
-    }
-}
-
 static void mask_of(struct aw_team *t, uint32_t i)
 {
     const struct aw_multi_world *w = t->world;
@@ -177,7 +150,7 @@ void aw_team_observe(struct aw_team *t)
         figures_of(t, i);
         mask_of(t, i);
     }
-    aw_team_leave_one_out(t->figures, w->here, w->count, AW_TEAM_FIGURES, t->aux);
+    aw_leave_one_out(t->figures, w->here, w->count, AW_TEAM_FIGURES, t->aux);
 }
 
 /* --- what is done ----------------------------------------------------------------------------- */

@@ -96,9 +96,4 @@ void aw_team_step_set(struct aw_team *team);
 /* Containers of square-root staffing: R + c sqrt(R), for the smoothed rate. */
 uint32_t aw_team_staffing(const struct aw_team *team, uint32_t agent, double c);
 
-/* Leave-one-out means and deviations of `count` figures over the agents that are there: of each row
- * of x [n][count] the others'. O(n), two centred passes in double. */
-void aw_team_leave_one_out(const float *x, const uint8_t *here, uint32_t n, uint32_t count,
-                           float *ret); /* [n][2 * count] */
-
 #endif

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/leave_one_out.h"
 #include "base/testing.h"
 
 static void leave_one_out_is_what_the_obvious_way_finds(void **state)
@@ -19,7 +20,7 @@ static void leave_one_out_is_what_the_obvious_way_finds(void **state)
         for (uint32_t k = 0; k < K; k++)
             x[i * K + k] = (float)aw_rng_uniform(&rng, -1, 1) + (k == 2 ? 1000 : 0);
     }
-    aw_team_leave_one_out(x, here, N, K, got);
+    aw_leave_one_out(x, here, N, K, got);
     for (uint32_t i = 0; i < N; i++)
         for (uint32_t k = 0; k < K; k++) {
             double mean = 0, square = 0, n = 0;
@@ -37,7 +38,7 @@ static void leave_one_out_is_what_the_obvious_way_finds(void **state)
         }
     memset(here, 0, sizeof here);
     here[4] = 1; /* alone */
-    aw_team_leave_one_out(x, here, N, K, got);
+    aw_leave_one_out(x, here, N, K, got);
     for (uint32_t k = 0; k < 2 * K; k++)
         assert_close((double)got[4 * 2 * K + k], 0, 0);
 }

@@ -67,6 +67,7 @@ static enum aw_err join(struct aw_agent_client *client, const struct aw_agent_cl
     hello.action_dim = config->act_dim;
     hello.shadow = config->shadow;
     hello.take_over = config->take_over;
+    hello.want_global = config->want_global;
     aware__v1__agent_message__init(&message);
     message.message_case = AWARE__V1__AGENT_MESSAGE__MESSAGE_REGISTER;
     message.register_ = &hello;
@@ -138,6 +139,14 @@ static enum aw_err take_state(const Aware__V1__StateRequest *state,
         memcpy(event->obs, state->observation, state->n_observation * sizeof *event->obs);
     event->act_dim = (uint32_t)state->n_fallback_action;
     memcpy(event->fallback, state->fallback_action, event->act_dim * sizeof *event->fallback);
+    if (state->n_global == AW_OTHERS_DIM) {
+        event->others = (struct aw_others_view){
+            .epoch = state->epoch,
+            .members = state->members,
+            .has_reward = state->team_case == AWARE__V1__STATE_REQUEST__TEAM_TEAM_REWARD,
+            .team_reward = state->team_reward};
+        memcpy(event->others.global, state->global, sizeof event->others.global);
+    }
     event->has_last = state->before_case == AWARE__V1__STATE_REQUEST__BEFORE_REWARD &&
                       state->n_last_action == event->act_dim;
     if (event->has_last) {

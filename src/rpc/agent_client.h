@@ -11,6 +11,7 @@
 #ifndef AW_RPC_AGENT_CLIENT_H
 #define AW_RPC_AGENT_CLIENT_H
 
+#include "control/others.h"
 #include "rpc/client.h"
 #include "task/action.h"
 #include "task/state.h"
@@ -23,6 +24,7 @@ struct aw_agent_client_config {
     const char *agent, *version; /* what it calls itself; version may be "" */
     uint32_t obs_dim, act_dim;   /* that it was made for; 0: whatever there is */
     bool shadow, take_over;
+    bool want_global; /* of each state, what is told of all other workloads */
 };
 
 struct aw_agent_client; /* opaque */
@@ -56,6 +58,7 @@ struct aw_agent_client_event {
     bool has_last;                 /* the two below are about the step before */
     float reward;
     float last_action[AW_ACTION_MAX]; /* as it was carried out */
+    struct aw_others_view others;     /* epoch 0: nothing is told of them */
     bool followed;
     char text[AW_AGENT_CLIENT_TEXT_MAX];
 };

@@ -9,6 +9,7 @@
 #include "rpc/agent_service.h"
 
 #include <aware/v1/agent.pb-c.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@ struct line {
     bool dirty;      /* there is something to poll */
     bool busy;       /* the pump is at it */
     bool closing;
+    bool wants_global;                   /* it is told of all others */
     bool ended;                          /* it was told that it has lost its seat */
     Aware__V1__Standing__State standing; /* as it was last told */
     char workload[AW_STORE_NAME_MAX], agent[AW_EXTERNAL_AGENT_NAME_MAX];
@@ -93,6 +95,15 @@ static void send_question(struct line *line, const struct aw_agent_exchange_mess
         state.reward = question.reward;
         state.last_action = question.action;
         state.n_last_action = question.act_dim;
+    }
+    struct aw_others_view others = message->others;
+    if (line->wants_global && others.epoch > 0) {
+        state.global = others.global;
+        state.n_global = AW_OTHERS_DIM;
+        state.epoch = others.epoch;
+        state.members = others.members;
+        state.team_case = others.has_reward ? AWARE__V1__STATE_REQUEST__TEAM_TEAM_REWARD : 0;
+        state.team_reward = others.team_reward;
     }
     out.message_case = AWARE__V1__DAEMON_MESSAGE__MESSAGE_STATE;
     out.state = &state;
@@ -319,9 +330,9 @@ static void space_put(const struct aw_space_axis *axes, uint32_t dim, Aware__V1_
 static enum aw_err send_registered(struct line *line, const struct aw_agent_exchange_seat *seat,
                                    bool shadow)
 {
-    Aware__V1__Axis axis[AW_STATE_DIM_MAX + AW_ACTION_MAX];
-    Aware__V1__Axis *pointer[AW_STATE_DIM_MAX + AW_ACTION_MAX];
-    Aware__V1__Space observation, action;
+    Aware__V1__Axis axis[AW_STATE_DIM_MAX + AW_ACTION_MAX], global_axis[AW_OTHERS_DIM];
+    Aware__V1__Axis *pointer[AW_STATE_DIM_MAX + AW_ACTION_MAX], *global_pointer[AW_OTHERS_DIM];
+    Aware__V1__Space observation, action, global;
     Aware__V1__Registered registered;
     aware__v1__registered__init(&registered);
     Aware__V1__DaemonMessage out;
@@ -334,6 +345,12 @@ static enum aw_err send_registered(struct line *line, const struct aw_agent_exch
     for (uint32_t i = 0; i < act_dim; i++)
         action_axes[i] = aw_action_axis(seat->more, i);
     space_put(action_axes, act_dim, &action, axis + seat->obs_dim, pointer + seat->obs_dim);
+    struct aw_space_axis global_axes[AW_OTHERS_DIM];
+    for (uint32_t i = 0; i < AW_OTHERS_DIM; i++)
+        global_axes[i] =
+            (struct aw_space_axis){.name = aw_others_names[i], .low = -INFINITY, .high = INFINITY};
+    space_put(global_axes, AW_OTHERS_DIM, &global, global_axis, global_pointer);
+    registered.global = line->wants_global ? &global : NULL;
     registered.workload = line->workload;
     registered.observation = &observation;
     registered.action = &action;
@@ -376,6 +393,7 @@ static void take_register(struct line *line, const Aware__V1__Register *message,
                diag.text, reply);
         return;
     }
+    line->wants_global = message->want_global;
     memcpy(line->workload, seat.name, sizeof line->workload);
     snprintf(line->agent, sizeof line->agent, "%s%s%s", message->agent,
              *message->version ? "@" : "", message->version);

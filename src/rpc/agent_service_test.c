@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "control/loop.h"
 #include "control/pilot_testing.h"
+#include "rpc/agent_client.h"
 #include "rpc/client.h"
 #include "rpc/rpc_testing.h"
 
@@ -87,6 +88,12 @@ static const struct aw_decision *daemon_tick(struct daemon *d)
     assert_ok(
         d->bench.cluster.ops->advance(d->bench.cluster.self, (int64_t)(d->ticks + 1) * STEP_US));
     return decision;
+}
+
+static void *one_tick(void *ctx)
+{
+    (void)daemon_tick(ctx);
+    return NULL;
 }
 
 /* --- an agent --------------------------------------------------------------------------------- */
@@ -395,6 +402,44 @@ static void *chaotic_agent(void *ctx)
     return NULL;
 }
 
+/* What an agent is told of all others, where it asks for it. */
+static void who_wants_to_is_told_of_all_others(void **state)
+{
+    (void)state;
+    struct daemon d;
+    struct aw_agent_client *client[2];
+    struct aw_agent_client_seat seat;
+    struct aw_agent_client_event event;
+    struct aw_diag diag = {0};
+    daemon_begin(&d, 5);
+    for (uint32_t k = 0; k < 2; k++) {
+        const struct aw_agent_client_config config = {
+            .wire = {.address = d.address, .timeout_us = ANSWER_US},
+            .workload = "test/app",
+            .agent = "a",
+            .version = "",
+            .take_over = k > 0,
+            .want_global = k > 0};
+        if (aw_agent_client_open(&client[k], &config, &seat, &diag))
+            fail_msg("%s", diag.text);
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, one_tick, &d), 0);
+        do
+            assert_ok(aw_agent_client_next(client[k], &event, &diag));
+        while (event.kind != AW_AGENT_CLIENT_STATE);
+        const float action[AW_ACTION_DIM] = {GOOD_VALUE, GOOD_VALUE, GOOD_VALUE};
+        assert_ok(aw_agent_client_answer(client[k], event.id, action, AW_ACTION_DIM, NULL, &diag));
+        pthread_join(thread, NULL);
+        assert_true(k == 0 ? event.others.epoch == 0 : event.others.epoch > 0);
+        assert_int_equal(event.others.members, k);
+        for (uint32_t i = 0; i < AW_OTHERS_DIM; i++)
+            assert_true(event.others.global[i] == 0); /* it is alone */
+    }
+    for (uint32_t k = 0; k < 2; k++)
+        aw_agent_client_close(client[k]);
+    daemon_end(&d);
+}
+
 static void chaotic_agents_harm_nothing_and_a_good_one_is_followed_again(void **state)
 {
     (void)state;
@@ -457,6 +502,7 @@ AW_TEST_GROUP("agent-service")
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_agent_is_asked_followed_and_told),
         cmocka_unit_test(who_does_not_fit_is_told_why),
+        cmocka_unit_test(who_wants_to_is_told_of_all_others),
         cmocka_unit_test(chaotic_agents_harm_nothing_and_a_good_one_is_followed_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -368,32 +368,40 @@ static void name_rows(struct tally *tally)
     tally[ROWS_MAX - 1].name = "joint ceiling by search";
 }
 
+/* One learned variant beside rules and IPPO-PS at equal cores, over paired seeds. */
+static void beside(struct aw_study_report *report, const struct tally *tally, uint32_t variant,
+                   uint32_t seeds, double offered, struct aw_rng *rng)
+{
+    static const char *const against[] = {"staffing", "ENSURE"};
+    double scratch[RESAMPLES + SEEDS_MAX], paired[SEEDS_MAX];
+    const struct tally *row = &tally[variant];
+    for (uint32_t k = 0; k < 2; k++) {
+        struct aw_study_report_figure *figure =
+            aw_study_report_figure(report, AW_UNIT_SHARE, row->sum[7 + k],
+                                   "%s at %.0f %%: fewer steps missed than %s at equal cores",
+                                   row->name, 100 * offered, against[k]);
+        if (figure)
+            figure->interval =
+                aw_stats_bootstrap_mean(row->better[k], seeds, 0.95, RESAMPLES, rng, scratch);
+    }
+    for (uint32_t s = 0; s < seeds; s++)
+        paired[s] = row->better[0][s] - tally[AW__TENANTS_IPPO].better[0][s];
+    struct aw_study_report_figure *figure = aw_study_report_figure(
+        report, AW_UNIT_SHARE, mean_of(paired, seeds),
+        "%s at %.0f %%: fewer steps missed than IPPO-PS, both beside staffing", row->name,
+        100 * offered);
+    if (figure)
+        figure->interval = aw_stats_bootstrap_mean(paired, seeds, 0.95, RESAMPLES, rng, scratch);
+}
+
 static void figures_of(struct aw_study_report *report, const struct tally *tally, uint32_t seeds,
                        double offered)
 {
-    static const char *const against[] = {"staffing", "ENSURE"};
     struct aw_rng rng;
-    double scratch[RESAMPLES + SEEDS_MAX];
     aw_rng_init(&rng, 1, 9);
-    const struct tally *best = &tally[AW__TENANTS_SIMPPO];
-    for (uint32_t k = 0; k < 2; k++) {
-        struct aw_study_report_figure *figure =
-            aw_study_report_figure(report, AW_UNIT_SHARE, best->sum[7 + k],
-                                   "SIMPPO at %.0f %%: fewer steps missed than %s at equal cores",
-                                   100 * offered, against[k]);
-        if (figure)
-            figure->interval =
-                aw_stats_bootstrap_mean(best->better[k], seeds, 0.95, RESAMPLES, &rng, scratch);
-    }
-    double paired[SEEDS_MAX];
-    for (uint32_t s = 0; s < seeds; s++)
-        paired[s] = best->better[0][s] - tally[AW__TENANTS_IPPO].better[0][s];
+    beside(report, tally, AW__TENANTS_SIMPPO, seeds, offered, &rng);
+    beside(report, tally, AW__TENANTS_DIFFERENCE, seeds, offered, &rng);
     struct aw_study_report_figure *figure = aw_study_report_figure(
-        report, AW_UNIT_SHARE, mean_of(paired, seeds),
-        "SIMPPO at %.0f %%: fewer steps missed than IPPO-PS, both beside staffing", 100 * offered);
-    if (figure)
-        figure->interval = aw_stats_bootstrap_mean(paired, seeds, 0.95, RESAMPLES, &rng, scratch);
-    figure = aw_study_report_figure(
         report, AW_UNIT_TIMES, tally[AW__TENANTS_VARIANTS].sum[3] / tally[AW__TENANTS_ALONE].sum[3],
         "S-RL alone -> together at %.0f %%: p99", 100 * offered);
     if (figure && offered > 0.5) {

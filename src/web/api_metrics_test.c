@@ -80,7 +80,7 @@ static void questions_answers_refusals_and_standings_are_counted(void **state)
     assert_int_equal(aw_agent_exchange_register(exchange, &hello, &other, &seat, NULL),
                      AW_ERR_EXISTS);
     for (int i = 0; i < 3; i++) {
-        aw_agent_exchange_ask(exchange, 0, &question);
+        aw_agent_exchange_ask(exchange, 0, &question, NULL);
         assert_true(aw_agent_exchange_poll(exchange, ticket, &message));
         (void)aw_agent_exchange_answer(exchange, ticket, message.question.id,
                                        i == 1 ? beyond : good, 3);

@@ -129,6 +129,13 @@ static void capacity_find(struct aw_local *local)
                                                                : MEMORY_SHARE * pages * page);
 }
 
+void aw_local_capacity(const struct aw_local *local, int64_t *ret_cpu_millicores,
+                       int64_t *ret_memory_bytes)
+{
+    *ret_cpu_millicores = local->capacity_millicores;
+    *ret_memory_bytes = local->capacity_bytes;
+}
+
 /* Whether I/O of the device can be limited: the kernel is asked for no limit, and says. */
 static enum aw_err io_check(const struct aw_local *local, struct aw_diag *diag)
 {

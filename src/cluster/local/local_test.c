@@ -85,6 +85,22 @@ static void bytes_per_second_are_limited_when_that_is_asked_for(void **state)
     }
 }
 
+/* Limits may add up to more than the machine has: who shares them out asks for this. */
+static void capacity_is_what_settings_say(void **state)
+{
+    (void)state;
+    struct yard yard;
+    int64_t cpu, memory;
+    yard_settings(&yard);
+    yard.settings.memory_gib = 3;
+    if (!yard_new(&yard))
+        skip();
+    aw_local_capacity(yard.local, &cpu, &memory);
+    assert_int_equal(cpu, 64000);
+    assert_int_equal(memory, INT64_C(3) << 30);
+    yard_end(&yard);
+}
+
 /* Of all replicas together. */
 static uint32_t yard_restarts(struct yard *yard)
 {
@@ -585,6 +601,7 @@ AW_TEST_GROUP("local")
         cmocka_unit_test(limits_are_those_of_the_control_group),
         cmocka_unit_test(throttling_is_a_share_of_the_time_that_passed),
         cmocka_unit_test(bytes_per_second_are_limited_when_that_is_asked_for),
+        cmocka_unit_test(capacity_is_what_settings_say),
         cmocka_unit_test(a_replica_that_answers_and_leaves_loses_nothing),
         cmocka_unit_test(too_little_memory_is_an_oom_kill_and_a_growing_pause),
         cmocka_unit_test(a_kill_from_outside_is_a_restart_and_no_oom_kill),
