@@ -18,7 +18,7 @@
 
 /* `boxes` unseen boxes of each seed, `episodes` of training on each. Rows: method, boxes, regret,
  * drop (of the converged agent's reward), episodes (until 95 % of that for good; where that never
- * comes all of them and one), their median, the lowest and highest mean of a seed, never (boxes). */
+ * comes all of them and one), their median, lowest and highest mean of a seed, never (boxes). */
 AW_NODISCARD enum aw_err aw_aurora_compare(const struct aw_adaptive_policy *policy,
                                            const struct aw_task_ask *ask, uint32_t boxes,
                                            uint32_t episodes, const struct aw_task_sink *sink,

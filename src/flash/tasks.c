@@ -11,11 +11,7 @@
 #include "sizing/task.h"
 
 static const struct aw_task *const tasks[] = {
-    &aw_task_size,
-    &aw_congestion_task,
-    &aw_frequency_task,
-    &aw_autoscaling_task,
-    NULL,
+    &aw_task_size, &aw_congestion_task, &aw_frequency_task, &aw_autoscaling_task, NULL,
 };
 
 const struct aw_task *const *aw_tasks(void)

@@ -83,8 +83,8 @@ AW_NODISCARD enum aw_err aw_frequency_begin(struct aw_frequency_driver *driver,
 /* The level for the coming second, from what the last one showed and earned. */
 uint32_t aw_frequency_decide(struct aw_frequency_driver *driver, const float obs[AW_FREQUENCY_OBS],
                              double reward);
-/* Another episode of the same pair: there is no sweep, and from here on the embedding is the mean of
- * all that there were: one of some seconds is noisy. */
+/* Another episode of the same pair: there is no sweep, and from here on the embedding is the mean
+ * of all that there were: one of some seconds is noisy. */
 void aw_frequency_again(struct aw_frequency_driver *driver);
 void aw_frequency_end(struct aw_frequency_driver *driver); /* forgets the workload */
 void aw_frequency_truth(const struct aw_frequency_pair *pair, float truth[AW_FREQUENCY_EMBEDDING]);

@@ -86,7 +86,7 @@ struct aw__size_read {
     uint32_t place[AW_SIZE_WORKLOADS_MAX];
 };
 
-/* "Memory Size (MB)" is memory_size: letters and digits count, and what is in brackets is a unit. */
+/* "Memory Size (MB)" is memory_size: letters and digits count; what is in brackets is a unit. */
 bool aw__size_alike(const struct aw_csv_cell *head, const char *name);
 /* features.c: numbers of configurations and workloads out of their cells. */
 void aw__size_features(const struct aw__size_read *read, const struct aw__size_set *set,
