@@ -1,6 +1,6 @@
 /*
- * autoscaling.c - see autoscaling.h. An application is one of the generator's: those from UNSEEN_FIRST
- * on are never learned from. It is known by what its fallback did in a few episodes.
+ * autoscaling.c - see autoscaling.h. An application is one of the generator's: those from
+ * UNSEEN_FIRST on are never learned from. It is known by what its fallback did in a few episodes.
  */
 #include "pretrain/autoscaling.h"
 

@@ -29,6 +29,10 @@ def a_csv_becomes_a_task():
     expect(list(rows[0])[:8] == KEYS, f"keys {list(rows[0])}")
     at_two = {row["method"]: row["mape"] for row in rows if row["shots"] == 2}
     expect(at_two["aware"] < 0.5 * at_two["flat"], f"at two shots {at_two}")
+    peers = compared("size", "--seeds", "1", "--data", str(SIZES))
+    for name in ("transfer learning", "Reptile", "MAML, first order"):
+        peer = peers[f"peer {name}"]
+        expect(peer["mape"] < peers["flat"]["mape"], f"{name} at three shots: {peer}")
     again = expect_ok(*asked, "--threads", "1")
     expect(again.stdout == done.stdout, "the same seed gives the same figures on any threads")
 
