@@ -44,7 +44,7 @@ enum aw_err aw__demo_tasks(const struct aw_call *call, struct aw_diag *diag)
     const bool page = aw_args_given(call->args, "report") || !call->json;
     aw_stop_catch(&(struct aw_stop_config){.twice = true});
     for (uint32_t i = 0; aw_tasks()[i] && !err; i++)
-        if (aw_tasks()[i]->verb[AW_TASK_MEET] && aw_tasks()[i]->pair)
+        if (aw_tasks()[i]->verb[AW_TASK_MEET])
             err = task_show(call, aw_tasks()[i], documents, diag);
     report = report && *report ? report : "report.html";
     if (!err && page)

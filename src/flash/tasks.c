@@ -7,13 +7,11 @@
 #include "base/text.h"
 #include "congestion/task.h"
 #include "frequency/task.h"
+#include "pretrain/autoscaling.h"
 #include "sizing/task.h"
 
 static const struct aw_task *const tasks[] = {
-    &aw_task_size,
-    &aw_congestion_task,
-    &aw_frequency_task,
-    NULL,
+    &aw_task_size, &aw_congestion_task, &aw_frequency_task, &aw_autoscaling_task, NULL,
 };
 
 const struct aw_task *const *aw_tasks(void)

@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "base/stats.h"
 #include "base/threads.h"
+#include "sizing/peers.h"
 
 #define SHOTS        3u
 #define SEARCH       5u
@@ -33,6 +34,9 @@
     X(AMDAHL, "head amdahl")                           \
     X(PHYSICAL, "head physical")                       \
     X(NET, "head network")                             \
+    X(TRANSFER, "peer transfer learning")              \
+    X(REPTILE, "peer Reptile")                         \
+    X(MAML, "peer MAML, first order")                  \
     X(ZERO, "aware, embedding zeroed")                 \
     X(SHUFFLED, "aware, embedding shuffled")           \
     X(NET_ZERO, "network, embedding zeroed")           \
@@ -126,8 +130,9 @@ static void rules_ask(const struct study *study, struct split *split, const doub
 }
 
 static void predict_all(const struct study *study, struct split *split,
-                        struct aw_size_learner *learner, uint32_t workload, const uint32_t *order,
-                        uint32_t count, uint32_t shot_count, struct aw_size_prediction *said)
+                        struct aw_size_learner *learner, struct aw_size_peer *const *peer,
+                        uint32_t workload, const uint32_t *order, uint32_t count,
+                        uint32_t shot_count, struct aw_size_prediction *said)
 {
     static const enum method of_head[AW_SIZE_HEADS] = {M_FLAT,    M_ADDITIVE, M_GP,       M_WIDE,
                                                        M_NEAREST, M_FAMILY,   M_PHYSICAL, M_NET};
@@ -157,6 +162,12 @@ static void predict_all(const struct study *study, struct split *split,
     }
     if (study->protocol->task)
         rules_ask(study, split, y, order, count, shot_count);
+    for (uint32_t p = 0; p < AW_SIZE_PEERS; p++)
+        if (peer[p]) {
+            aw_size_peer_predict(peer[p], shots, shot_count, said->head[AW_SIZE_HEAD_NET]);
+            judge(&tally[M_TRANSFER + p], said->head[AW_SIZE_HEAD_NET], y, order, shot_count,
+                  count);
+        }
     if (!study->protocol->ablate || learner->net_count == 0)
         return;
     aw_size_predict(learner, context, AW_SIZE_TOLD_ZERO, shots, shot_count, said);
@@ -231,6 +242,7 @@ static enum aw_err split_run(void *ctx, uint32_t turn, struct aw_diag *diag)
     struct aw_size_settings settings = study->protocol->settings;
     struct aw_size_learner *learner = NULL;
     struct aw_size_prediction *said = aw_alloc_new(NULL, 1, sizeof *said);
+    struct aw_size_peer *peer[AW_SIZE_PEERS] = {NULL};
     struct aw_rng rng;
     if (!said)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a prediction");
@@ -238,6 +250,10 @@ static enum aw_err split_run(void *ctx, uint32_t turn, struct aw_diag *diag)
     aw_rng_init(&rng, split->seed, 100 + turn);
     enum aw_err err = aw_size_learner_new(table, table->time, split->learned, split->learned_count,
                                           &settings, &learner, diag);
+    for (uint32_t p = 0; p < AW_SIZE_PEERS && !err && study->protocol->ablate; p++)
+        if (learner->net_count > 0)
+            err =
+                aw_size_peer_new(learner->memory, p, split->seed, settings.updates, &peer[p], diag);
     for (uint32_t i = 0; i < split->met_count && !err; i++) {
         const uint32_t w = split->met[i];
         const double *y = aw_size_times(table, w);
@@ -248,10 +264,12 @@ static enum aw_err split_run(void *ctx, uint32_t turn, struct aw_diag *diag)
                     order[count++] = c;
             aw_rng_shuffle(&rng, order, count);
             for (uint32_t k = 1; k <= SHOTS && k < count; k++)
-                predict_all(study, split, learner, w, order, count, k, said);
+                predict_all(study, split, learner, peer, w, order, count, k, said);
         }
         search_all(study, split, learner, table->time, 0, w, &rng);
     }
+    for (uint32_t p = 0; p < AW_SIZE_PEERS; p++)
+        aw_size_peer_free(peer[p]);
     aw_size_learner_free(learner);
     learner = NULL;
     settings.nets = settings.nets ? 1 : 0; /* a search needs less of a network than a prediction */

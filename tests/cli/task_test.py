@@ -29,6 +29,10 @@ def a_csv_becomes_a_task():
     expect(list(rows[0])[:8] == KEYS, f"keys {list(rows[0])}")
     at_two = {row["method"]: row["mape"] for row in rows if row["shots"] == 2}
     expect(at_two["aware"] < 0.5 * at_two["flat"], f"at two shots {at_two}")
+    peers = compared("size", "--seeds", "1", "--data", str(SIZES))
+    for name in ("transfer learning", "Reptile", "MAML, first order"):
+        peer = peers[f"peer {name}"]
+        expect(peer["mape"] < peers["flat"]["mape"], f"{name} at three shots: {peer}")
     again = expect_ok(*asked, "--threads", "1")
     expect(again.stdout == done.stdout, "the same seed gives the same figures on any threads")
 
@@ -98,11 +102,35 @@ def odd_tables_are_survived():
             expect(told["rows"] or told["notes"], f"{name}: rows, or why there are none")
 
 
+def compared(name, *more):
+    done = expect_ok("task", "compare", name, "-q", "-o", "json", *more,
+                     env={**os.environ, "AWARE_MODELS": str(ROOT / "models")})
+    return {row["method"]: row for row in json.loads(done.stdout)["rows"]}
+
+
+def embeddings_of_applications_earn_their_place():
+    rows = compared("autoscaling", "--seeds", "3")
+    learned = rows["learned, first episode"]
+    for name in ("HPA on CPU, VPA on memory", "one action all the time",
+                 "learned, embedding zeroed", "learned, embedding shuffled"):
+        expect(learned["reward"] > rows[name]["reward"], f"{name}: {rows[name]}, {learned}")
+    expect(learned["violations"] < 0.05, f"{learned}")
+
+
+def a_pair_that_is_met_needs_fewer_episodes_than_transfer():
+    rows = compared("frequency", "--seeds", "1")
+    ours, theirs = rows["learned, adapting"], rows["DQN of another pair, trained on (transfer)"]
+    expect(ours["pairs"] == 8 and 3 * ours["episodes"] < theirs["episodes"], f"{ours} {theirs}")
+    expect(ours["drop"] < 0.05 < rows["DQN of another pair (vanilla)"]["drop"], f"{rows}")
+
+
 def the_demo_shows_every_task_and_writes_a_page():
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "tasks.html"
-        done = expect_ok("run", "--demo", "tasks", "--report", str(page))
-        expect("size: " in done.stdout, done.stdout)
+        done = expect_ok("run", "--demo", "tasks", "--report", str(page),
+                         env={**os.environ, "AWARE_MODELS": str(ROOT / "models")})
+        for name in ("size", "congestion", "frequency", "autoscaling"):
+            expect(f"{name}: " in done.stdout, done.stdout)
         expect("expected_gain" in page.read_text(), "the page has the rows")
 
 
