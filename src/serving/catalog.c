@@ -22,6 +22,8 @@ const struct aw_gpu_kind aw_gpu_kinds[] = {
      .volt = {0.26, 0.5},
      .core = {17, 154, 1},
      .stream = {40, 106, 1},
+     /* not measured: of 900 GB/s and 125 TFLOP/s (data sheet) what the A100 reaches of its own */
+     .roof = {4e-6, 0.67e12, 95e12, 1.5},
      .source = "NV-DVFS-Benchmark (Wang and Chu, 2018), V100",
      .error = 0.05},
     /* Laws: Perseus' GPT-3 stages, 855 to 1,410 MHz; idle of the data sheet's class. */
@@ -37,6 +39,7 @@ const struct aw_gpu_kind aw_gpu_kinds[] = {
      .volt = {0.8, 0.82},
      .core = {57, 437, 1},
      .stream = {80, 200, 1},
+     .roof = {4e-6, 1.5e12, 238e12, 1.5}, /* Vidur's products of Llama-2-7B: 6.8 % */
      .source = "Perseus (Chung et al., 2024), A100 SXM, GPT-3 stages",
      .error = 0.01},
     {.name = NULL},

@@ -20,6 +20,7 @@ struct aw_gpu_kind {
     double limit_w;                          /* the board's power limit */
     struct aw_gpu_volt volt;
     struct aw_gpu_power core, stream; /* of what the core and what the memory bounds */
+    struct aw_gpu_roof roof;          /* of operators in half precision */
     const char *source;
     double error; /* of power, mean, held out */
 };

@@ -169,6 +169,48 @@ def clocks_follow_the_slo_and_go_back_after_sigkill():
         expect(lines[0]["from_mhz"] > lines[0]["to_mhz"] and lines[0]["acts"], str(lines[0]))
 
 
+def a_model_of_onnx_is_profiled():
+    """A block of a transformer, written by the onnx package itself."""
+    try:
+        import numpy  # pylint: disable=import-outside-toplevel
+        from onnx import TensorProto, helper, numpy_helper, save
+    except ImportError as missing:
+        cli_test.skip(str(missing))
+    weights, nodes = [], []
+    for name, shape in (("q", (64, 64)), ("k", (64, 64)), ("up", (64, 256)), ("down", (256, 64))):
+        weights.append(numpy_helper.from_array(numpy.zeros(shape, numpy.float16), name))
+    for name in "qk":
+        nodes.append(helper.make_node("MatMul", ["x", name], [name + "o"], name=name))
+        weights.append(numpy_helper.from_array(numpy.array([0, 0, 4, 16]), name + "to"))
+        nodes.append(helper.make_node("Reshape", [name + "o", name + "to"], [name + "r"]))
+        nodes.append(helper.make_node("Transpose", [name + "r"], [name + "t"],
+                                      perm=[0, 2, 3, 1] if name == "k" else [0, 2, 1, 3]))
+    nodes += [helper.make_node("MatMul", ["qt", "kt"], ["s"], name="scores"),
+              helper.make_node("Softmax", ["s"], ["y"]),
+              helper.make_node("MatMul", ["x", "up"], ["u"], name="up"),
+              helper.make_node("Relu", ["u"], ["v"]),
+              helper.make_node("MatMul", ["v", "down"], ["z"], name="down")]
+    sizes = ["batch", 32, 64]
+    graph = helper.make_graph(
+        nodes, "block", [helper.make_tensor_value_info("x", TensorProto.FLOAT16, sizes)],
+        [helper.make_tensor_value_info("z", TensorProto.FLOAT16, sizes)], weights)
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/block.onnx"
+        save(helper.make_model(graph), path)
+        done = expect_ok("serving", "profile", "--data", path, "--free", "2", "--output", "json")
+        model = json.loads(done.stdout)
+        by_name = {op["name"]: op for op in model["operators"]}
+        expect(model["model"] == "block" and model["without_shape"] == 0, str(model))
+        expect(by_name["q"]["flops"] == 2 * 2 * 32 * 64 * 64, str(by_name["q"]))
+        expect(by_name["scores"]["flops"] == 2 * 2 * 4 * 32 * 32 * 16, str(by_name["scores"]))
+        expect(by_name["down"]["flops"] == 2 * 2 * 32 * 256 * 64, str(by_name["down"]))
+        done = expect_ok("serving", "profile", "--data", path)
+        expect("MatMul" in done.stdout and "sensitivity" in done.stdout, done.stdout)
+        Path(path).write_text("no model", "utf-8")
+        done = run("serving", "profile", "--data", path)
+        expect(done.returncode != 0 and "expected an ONNX model" in done.stderr, done.stderr)
+
+
 if __name__ == "__main__":
     if len(sys.argv) > 2:
         cli_test.AWARE = sys.argv[2]
