@@ -4,8 +4,8 @@
  * The new settings are tried first, on a job that is thrown away: files that are wrong are refused
  * as a whole. Then the state is saved, and taken up by a job with the new settings: workloads may
  * come and go, and have other bounds, SLOs and prices; each finds what it has learned by its name.
- * Real processes live on as they were started; those of workloads that come are started, and those of
- * workloads that go drain and end.
+ * Real processes live on as they were started; those of workloads that come are started, and those
+ * of workloads that go drain and end.
  */
 #include "daemon/daemon_internal.h"
 
