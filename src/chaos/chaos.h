@@ -48,15 +48,15 @@
     X(APPLY_LATE,       "apply-late",                                                              \
       "a plan is carried out, but the answer is a time-out")                                       \
     X(APPLY_PARTIAL,    "apply-partial",    "a part of a plan is carried out")                     \
-    X(SOMEBODY,         "somebody",         "somebody else scales the workload")                   \
-    X(PAUSED,           "paused",           "somebody has scaled the workload to zero")            \
+    X(SOMEBODY,         "someone",         "someone else scales the workload")                   \
+    X(PAUSED,           "paused",           "someone has scaled the workload to zero")            \
     X(CLOCK_FORWARD,    "clock-forward",    "the clock jumps ahead")                               \
     X(CLOCK_BACK,       "clock-back",       "the clock jumps back")                                \
     X(SKEW,             "skew",             "figures come from a clock that is off")               \
     X(NODE_LOSS,        "node-loss",        "a node goes down")                                    \
     X(OOM_STORM,        "oom-storm",        "memory leaks until replicas are killed")              \
     X(CRASH_LOOP,       "crash-loop",       "containers restart again and again")                  \
-    X(ROLLOUT,          "rollout",          "somebody rolls a new version out")                    \
+    X(ROLLOUT,          "rollout",          "someone rolls a new version out")                    \
     X(LOAD_SPIKE,       "load-spike",       "many times the load")                                 \
     X(DISTURBANCE,      "disturbance",      "requests cost more, neighbours are noisy")            \
     X(STORE_FULL,       "store-full",       "the store takes no more rows")                        \

@@ -232,7 +232,7 @@ void aw__chaos_interfere(struct aw__chaos *world, uint32_t i, const int64_t *amo
         plan.set |= amount[a] > 0 ? AW_PLAN_BIT(a) : 0;
     }
     const enum aw_err err = do_it(world, i, &plan);
-    aw__chaos_say(world, "  %s: somebody asks for %lld x %lld m, %lld MiB: %s",
+    aw__chaos_say(world, "  %s: someone asks for %lld x %lld m, %lld MiB: %s",
                   world->workload[i].pilot.name, (long long)plan.replicas,
                   (long long)plan.cpu_millicores, (long long)(plan.memory_bytes >> 20),
                   aw_err_name(err));

@@ -200,9 +200,8 @@ static void give(struct aw__chaos *world, const struct aw_order *order, bool sen
     const int64_t now = aw__chaos_now_us(world);
     const enum aw_err err = aw_desk_order(world->desk, order, now, &id, &diag);
     const char *name = aw_order_name(order->kind);
-    aw__chaos_say(world, "  somebody orders %s \"%s\" (%llu): %s %s", name ? name : "?",
-                  order->name, (unsigned long long)order->decision, aw_err_name(err),
-                  err ? diag.text : "");
+    aw__chaos_say(world, "  someone orders %s \"%s\" (%llu): %s %s", name ? name : "?", order->name,
+                  (unsigned long long)order->decision, aw_err_name(err), err ? diag.text : "");
     aw__chaos_digest(world, &err, sizeof err);
     if (sensible && order->kind == AW_ORDER_FREEZE)
         aw__chaos_must(world, err == AW_OK || err == AW_ERR_IO || err == AW_ERR_LIMIT,
@@ -226,7 +225,7 @@ void aw__chaos_people(struct aw__chaos *world)
             continue;
         struct aw_order order = {.freeze_until_us = AW_NEVER, .until_us = AW_FOR_EVER};
         snprintf(order.reason, sizeof order.reason, "because of \"tick\" %u", world->tick);
-        snprintf(order.by, sizeof order.by, "somebody");
+        snprintf(order.by, sizeof order.by, "someone");
         if (k == 0)
             draw_order(world, &order);
         else

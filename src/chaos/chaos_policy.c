@@ -56,8 +56,8 @@ static void give_back(struct aw__chaos *world, uint32_t w)
     struct aw_diag diag = {0};
     memcpy(order.name, world->workload[w].pilot.name, sizeof order.name);
     const enum aw_err err = aw_desk_order(world->desk, &order, aw__chaos_now_us(world), &id, &diag);
-    aw__chaos_say(world, "  somebody takes a policy of %s back: %s %s", order.name,
-                  aw_err_name(err), err ? diag.text : "");
+    aw__chaos_say(world, "  someone takes a policy of %s back: %s %s", order.name, aw_err_name(err),
+                  err ? diag.text : "");
     aw__chaos_digest(world, &err, sizeof err);
     remember(world, w, AW_ORDER_ROLLBACK, 0, id, err);
 }

@@ -14,6 +14,7 @@
 
 #include "cli/completion.h"
 #include "frame/verbs.h"
+#include "operate/names.h"
 #include "rl/agents.h"
 #include "simulation/simulate.h"
 #include "study/experiment.h"
@@ -208,6 +209,24 @@ static void offer_policies(const struct cursor *cursor)
     }
 }
 
+static void take_name(void *ctx, const char *name)
+{
+    offer_text(ctx, name, "");
+}
+
+/* What follows `name` among the words, or stands behind its '='; NULL: it is not there. */
+static const char *value_of(const char *name, char *const *words, uint32_t count)
+{
+    const size_t len = strlen(name);
+    for (uint32_t i = 0; i + 1 < count; i++) {
+        if (!strcmp(words[i], name))
+            return words[i + 1];
+        if (!strncmp(words[i], name, len) && words[i][len] == '=')
+            return words[i] + len + 1;
+    }
+    return NULL;
+}
+
 static void offer_kind(const struct cursor *cursor, const struct aw_verb *verb,
                        enum aw_arg_kind kind, const char *const *choices,
                        const struct aw_agent_factory *agent)
@@ -324,8 +343,12 @@ static void complete_verb(const struct aw_verb *verb, uint32_t used, char *const
         return;
     }
     for (const struct aw_positional *p = verb->positionals; p && p->name; p++) {
-        if (position == 0 || p->repeated)
+        if (position == 0 || p->repeated) {
             offer_kind(&cursor, verb, p->kind, p->choices, agent);
+            if (p->kind == AW_ARG_TEXT && !strcmp(p->name, "WORKLOAD"))
+                aw_workload_names(value_of("--socket", words, count),
+                                  value_of("--state", words, count), take_name, &cursor);
+        }
         position--;
     }
 }

@@ -490,10 +490,10 @@ static const struct aw_option controller_options[] = {
               "a page to watch, metrics to scrape and the API at 127.0.0.1:PORT, to look at alone "
               "(default: none)"),
     AW_OPTION(FILE, "token-file", 0, "FILE", NULL,
-              "with --listen: whoever sends the token in this file may give orders too; needed "
+              "with --listen: anyone who sends the token in this file may give orders too; needed "
               "beyond loopback"),
     AW_OPTION(TEXT, "probes", 0, "ADDRESS", NULL,
-              "/healthz and /readyz, and nothing else, for whoever asks, such as a kubelet at "
+              "/healthz and /readyz, and nothing else, for anyone who asks, such as a kubelet at "
               "0.0.0.0:PORT (default: none)"),
     AW_OPTION_THREADS("1", "threads that learn; 0: one per processor"),
     AW_OPTION(

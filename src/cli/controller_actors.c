@@ -53,7 +53,7 @@ static void put_updater(struct aw_metrics *m, const struct aw_updater_counts *c)
            (struct row[]){
                {"scale", c->scaled}, {"resize", c->resized}, {"evict", c->evicted}, {NULL, 0}});
     put_by(m, "aware_updater_refusals", AW_METRIC_COUNTER,
-           "Changes that were not done: a disruption budget, somebody who wrote first, a size that "
+           "Changes that were not done: a disruption budget, someone who wrote first, a size that "
            "the server does not take, another error.",
            "reason",
            (struct row[]){{"budget", c->blocked},

@@ -97,7 +97,7 @@ static enum aw_err from_store(struct ask *ask, struct aw_diag *diag)
             aw_fail(diag, err, "the model makes nothing of this workload");
         stopwatch_stop(&begun, ask);
         snprintf(ask->from, sizeof ask->from, "%" PRIu32 " episodes of %s in the store",
-                 from.episodes, from.by_fallback ? "the fallback" : "whoever acted");
+                 from.episodes, from.by_fallback ? "the fallback" : "the controller that acted");
     }
     aw_store_close(&store);
     aw_embed_close(embed);
@@ -260,7 +260,7 @@ const struct aw_verb aw_verb_embed = {
             "it begins better than it ends after adapting. Where likeness was found to tell "
             "nothing, that is said, with the mean on applications of validation. Of a store those "
             "episodes are read that "
-            "the fallback lived alone; where there are none, those of whoever acted.",
+            "the fallback lived alone; where there are none, those of the controller that acted.",
     .options = embed_options,
     .examples = embed_examples,
     .json = true,

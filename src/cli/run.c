@@ -383,12 +383,12 @@ static const struct aw_option run_options[] = {
     {.name = "token-file",
      .kind = AW_ARG_FILE,
      .arg = "FILE",
-     .help = "with --listen: whoever sends the token in this file may give orders too; needed "
+     .help = "with --listen: anyone who sends the token in this file may give orders too; needed "
              "beyond loopback"},
     {.name = "probes",
      .kind = AW_ARG_TEXT,
      .arg = "ADDRESS",
-     .help = "of a daemon: /healthz and /readyz, and nothing else, for whoever asks (default: "
+     .help = "of a daemon: /healthz and /readyz, and nothing else, for anyone who asks (default: "
              "none)"},
     {.name = "reports",
      .kind = AW_ARG_DIR,

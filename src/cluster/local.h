@@ -6,7 +6,8 @@
  * measures what clients see. A thread of the cluster's own starts replicas, finds them ready,
  * drains them, ends them, and starts those again that ended by themselves, with a growing pause.
  *
- * Call order: new, add workloads, then observe, apply and advance through aw_local_cluster, free.
+ * Call order: new, add workloads, then observe, apply and advance through aw_local_cluster, free;
+ *             add, retire and swap between two of these.
  * Memory:     all at new and add; nothing afterwards.
  * Threads:    single owner, beside threads of the cluster's own.
  *
@@ -82,6 +83,11 @@ void aw_local_capacity(const struct aw_local *local, int64_t *ret_cpu_millicores
 AW_NODISCARD enum aw_err aw_local_add(struct aw_local *local,
                                       const struct aw_local_workload *workload, uint32_t *ret_index,
                                       struct aw_diag *diag);
+/* Ends one: its door takes no new connection, its replicas drain and are ended while time goes on.
+ * Those behind it move one down. AW_ERR_LIMIT: too many were ended in this cluster's life. */
+AW_NODISCARD enum aw_err aw_local_retire(struct aw_local *local, uint32_t workload);
+/* Two of them change their numbers; nothing else happens to them. */
+void aw_local_swap(struct aw_local *local, uint32_t a, uint32_t b);
 /* Other limits of every replica, those that come included. They hold after the supervisor's next
  * look, a few milliseconds from now. AW_ERR_UNSUPPORTED: settings name no io_device. */
 AW_NODISCARD enum aw_err aw_local_limit_disk(struct aw_local *local, uint32_t workload,

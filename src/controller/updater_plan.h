@@ -65,7 +65,7 @@
     X(CONFLICT,       AW__MPA_INTENT_CONFLICT,    true,  "another autoscaler has the same target") \
     X(OUT_OF_BOUNDS,  "OutOfBounds",              true,  "the recommendation breaks the bounds")   \
     X(NO_TARGET,      "TargetNotFound",           true,  "the target is not there")                \
-    X(PARKED,         "ScaledToZero",             true,  "somebody scaled the target to 0")        \
+    X(PARKED,         "ScaledToZero",             true,  "someone scaled the target to 0")        \
     X(ROLLOUT,        "Rollout",                  false, "the target is being rolled out")         \
     X(CRASH_LOOP,     "CrashLoop",                false, "a container of the target crash-loops")  \
     X(PENDING,        "PodsPending",              false, "pods of the target are pending")         \

@@ -26,6 +26,7 @@
 #define DEADLINE_US     1000000
 #define PROGRAM         "aware-workload"
 #define METRICS         "/metrics" /* of it */
+#define RETIRED_MAX     64u        /* workloads of one life, the cluster's own limit */
 
 /* --- processes -------------------------------------------------------------------------------- */
 
@@ -110,9 +111,10 @@ enum aw_err aw_local_run_check(const struct aw_daemon_config *ask, struct aw_dia
     return AW_OK;
 }
 
-static enum aw_err workload_add(struct aw_local_run *run, uint32_t i, struct aw_diag *diag)
+/* The i-th of `ask`, behind those that are there. */
+static enum aw_err workload_add(struct aw_local_run *run, const struct aw_daemon_config *ask,
+                                uint32_t i, struct aw_diag *diag)
 {
-    const struct aw_daemon_config *ask = run->config.ask;
     const struct aw_profile_app *app = aw_profile_set_app(&ask->set, &ask->set.profiles[i]);
     const struct aw_fallback_task *task = &ask->workload[i].task;
     const char *words[AW_LOCAL_ARGS_MAX + 1];
@@ -130,7 +132,7 @@ static enum aw_err workload_add(struct aw_local_run *run, uint32_t i, struct aw_
                                "--listen",
                                "127.0.0.1:{port}",
                                "--costs",
-                               costs_path(run, i, costs),
+                               costs_path(run, run->made, costs),
                                NULL};
     snprintf(text, sizeof text, "%s", app->local.command);
     words_of(text, words, AW_LOCAL_ARGS_MAX);
@@ -159,7 +161,66 @@ static enum aw_err workload_add(struct aw_local_run *run, uint32_t i, struct aw_
     if (err)
         return aw_fail_at(diag, err, app->place.file, app->place.line, app->place.column,
                           "spec.local", "%s", why.text);
+    snprintf(run->name[index], sizeof run->name[index], "%s", ask->workload[i].pilot.name);
+    run->made++;
+    run->count++;
     return AW_OK;
+}
+
+static uint32_t index_of(const struct aw_local_run *run, const char *name)
+{
+    uint32_t i = 0;
+    while (i < run->count && strcmp(run->name[i], name) != 0)
+        i++;
+    return i;
+}
+
+static void retire(struct aw_local_run *run, uint32_t i)
+{
+    if (aw_local_retire(run->local, i))
+        return; /* grow has looked for room */
+    run->count--;
+    memmove(run->name[i], run->name[i + 1], (run->count - i) * sizeof *run->name);
+}
+
+enum aw_err aw_local_run_grow(struct aw_local_run *run, const struct aw_daemon_config *next,
+                              struct aw_diag *diag)
+{
+    const uint32_t before = run->count;
+    enum aw_err err =
+        next->count > AW_LOCAL_WORKLOADS_MAX
+            ? aw_fail(diag, AW_ERR_LIMIT, "at most %u workloads on one machine, found %" PRIu32,
+                      AW_LOCAL_WORKLOADS_MAX, next->count)
+            : aw_local_run_check(next, diag);
+    if (!err && run->made + next->count > RETIRED_MAX)
+        err = aw_fail(diag, AW_ERR_LIMIT,
+                      "too many workloads have come and gone: restart it; nothing learned is lost");
+    for (uint32_t i = 0; !err && i < next->count; i++)
+        if (index_of(run, next->workload[i].pilot.name) == run->count)
+            err = workload_add(run, next, i, diag);
+    while (err && run->count > before)
+        retire(run, run->count - 1);
+    return err;
+}
+
+void aw_local_run_settle(struct aw_local_run *run, const struct aw_daemon_config *next)
+{
+    for (uint32_t i = run->count; i-- > 0;) {
+        uint32_t n = 0;
+        while (n < next->count && strcmp(next->workload[n].pilot.name, run->name[i]) != 0)
+            n++;
+        if (n == next->count)
+            retire(run, i);
+    }
+    for (uint32_t i = 0; i < next->count; i++) {
+        char name[AW_STORE_NAME_MAX];
+        const uint32_t at = index_of(run, next->workload[i].pilot.name);
+        AW_ASSERT(at < run->count);
+        aw_local_swap(run->local, i, at);
+        memcpy(name, run->name[i], sizeof name);
+        memcpy(run->name[i], run->name[at], sizeof name);
+        memcpy(run->name[at], name, sizeof name);
+    }
 }
 
 enum aw_err aw_local_run_open(struct aw_local_run *run, const struct aw_local_run_config *config,
@@ -170,12 +231,14 @@ enum aw_err aw_local_run_open(struct aw_local_run *run, const struct aw_local_ru
     if (ask->count > AW_LOCAL_WORKLOADS_MAX)
         return aw_fail(diag, AW_ERR_LIMIT, "at most %u workloads on one machine, found %" PRIu32,
                        AW_LOCAL_WORKLOADS_MAX, ask->count);
-    if (!(run->load = aw_alloc_new(NULL, ask->count, sizeof *run->load)))
+    if (!(run->load = aw_alloc_new(NULL, AW_LOCAL_WORKLOADS_MAX, sizeof *run->load)))
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " workloads", ask->count);
     enum aw_err err = aw_local_run_check(ask, diag);
-    err = err ? err : aw_local_new(&ask->set.cluster.local, ask->count, NULL, &run->local, diag);
-    for (; !err && run->count < ask->count; run->count += !err)
-        err = workload_add(run, run->count, diag);
+    err = err ? err
+              : aw_local_new(&ask->set.cluster.local, AW_LOCAL_WORKLOADS_MAX, NULL, &run->local,
+                             diag);
+    for (uint32_t i = 0; !err && i < ask->count; i++)
+        err = workload_add(run, ask, i, diag);
     if (err)
         return err;
     aw_time_scale_init(&run->pace, aw_local_cluster(run->local), ask->speed, config->begin_us);

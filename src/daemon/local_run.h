@@ -52,9 +52,11 @@ struct aw_local_run {
     struct aw_local_run_config config;
     struct aw_local *local;
     uint32_t count; /* workloads that it has */
+    uint32_t made;  /* that it ever had: their files are numbered */
+    char name[AW_LOCAL_WORKLOADS_MAX][AW_STORE_NAME_MAX];
     struct aw_time_scale pace;
     struct aw_cluster cluster;   /* as a loop sees it */
-    struct aw__local_load *load; /* [count] */
+    struct aw__local_load *load; /* [AW_LOCAL_WORKLOADS_MAX] */
     _Atomic bool load_stop;
 };
 
@@ -62,6 +64,14 @@ struct aw_local_run {
  * settings are taken over while processes run. */
 AW_NODISCARD enum aw_err aw_local_run_check(const struct aw_daemon_config *ask,
                                             struct aw_diag *diag);
+/* Other workloads while it runs, those that stay undisturbed. First grow, which starts those that
+ * `next` has and this has not, behind all others, or fails and leaves everything as it was; then,
+ * without a load and with `next` in the place of config.ask, settle: what `next` has not is ended,
+ * and the rest stands in its order. */
+AW_NODISCARD enum aw_err aw_local_run_grow(struct aw_local_run *run,
+                                           const struct aw_daemon_config *next,
+                                           struct aw_diag *diag);
+void aw_local_run_settle(struct aw_local_run *run, const struct aw_daemon_config *next);
 /* Replicas are started. AW_ERR_UNSUPPORTED: control groups cannot be written here. */
 AW_NODISCARD enum aw_err aw_local_run_open(struct aw_local_run *run,
                                            const struct aw_local_run_config *config,

@@ -36,7 +36,7 @@ static const struct aw_pretrained *model_find(struct aw_daemon_config *ask, char
         snprintf(missing, size, "%s", diag.text);
         return NULL;
     }
-    snprintf(missing, size, "learning.model is none: nothing reads the episodes of a workload");
+    snprintf(missing, size, "learning.model is 'none': nothing reads the episodes of a workload");
     for (uint32_t i = 0; i < ask->count; i++) {
         const char *what = ask->set.profiles[i].model;
         const struct aw_pretrained *model = NULL;

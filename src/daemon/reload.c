@@ -4,8 +4,8 @@
  * The new settings are tried first, on a job that is thrown away: files that are wrong are refused
  * as a whole. Then the state is saved, and taken up by a job with the new settings: workloads may
  * come and go, and have other bounds, SLOs and prices; each finds what it has learned by its name.
- * Real processes live on as they were started: which of them there are does not change before a
- * restart.
+ * Real processes live on as they were started; those of workloads that come are started, and those
+ * of workloads that go drain and end.
  */
 #include "daemon/daemon_internal.h"
 
@@ -119,10 +119,6 @@ static enum aw_err try_settings(struct aw__daemon *d, const struct aw_daemon_con
     struct aw_job *job = NULL;
     if (strcmp(present.state, next->state) != 0 || strcmp(present.store, next->store) != 0)
         return aw_fail(diag, AW_ERR_CONFLICT, "state and store stay where they are");
-    if (s->local && !same_workloads(&present, next))
-        return aw_fail(diag, AW_ERR_CONFLICT,
-                       "real processes are started with the daemon: restart it to add or remove "
-                       "workloads; the others keep what they have learned");
     enum aw_err err = s->local ? aw_local_run_check(next, diag) : AW_OK;
     if (err)
         return err;
@@ -131,7 +127,8 @@ static enum aw_err try_settings(struct aw__daemon *d, const struct aw_daemon_con
     err = err ? err : aw__session_reload(s, job, diag);
     s->config = present;
     aw_job_free(job);
-    return err;
+    /* what comes anew is started before anything is given up */
+    return err || !s->local ? err : aw_local_run_grow(s->local, next, diag);
 }
 
 /* The old job is gone from here on. The log is closed and opened again: its start and stop tell
@@ -154,6 +151,8 @@ static enum aw_err take_over(struct aw__daemon *d, struct aw_daemon_config *next
     aw_daemon_config_deinit(&s->config);
     s->config = *next;
     *next = (struct aw_daemon_config){0};
+    if (s->local)
+        aw_local_run_settle(s->local, &s->config);
     enum aw_err err = others ? aw__session_resize(s, diag) : AW_OK;
     err = err ? err : aw__session_steward(s, diag);
     err = err ? err : aw__session_job(s, s->desk, &s->job, diag);

@@ -178,7 +178,7 @@ static enum aw_err choice_of(const json_t *object, const char *key, const char *
             *ret = i;
             return AW_OK;
         }
-    return aw_fail_at(diag, AW_ERR_FORMAT, NULL, 0, 0, key, "found %s%s%s, which is none",
+    return aw_fail_at(diag, AW_ERR_FORMAT, NULL, 0, 0, key, "found %s%s%s, which is not one",
                       text ? "\"" : "", text ? text : "nothing", text ? "\"" : "");
 }
 

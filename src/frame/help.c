@@ -285,6 +285,23 @@ void aw_help_all(FILE *out, bool color)
         headed = true;
         item(out, aw_verbs[i]->name, aw_verbs[i]->summary, VERB_COLUMN);
     }
+    heading(out, "Words:", color);
+    item(
+        out, "fallback",
+        "The controller that acts while the learned policy may not: HPA and VPA, unless you choose "
+        "another",
+        VERB_COLUMN);
+    item(out, "stage",
+         "How far the policy has come. offline: the fallback acts, the policy learns; online: the "
+         "policy acts on trial; serving: it acts, and is watched",
+         VERB_COLUMN);
+    item(out, "budget",
+         "The share of steps (15 s each) that may miss the SLO: 1 %, unless you set another; "
+         "'aware budget' is about changes, not about this",
+         VERB_COLUMN);
+    item(out, "freeze",
+         "Your order that nothing changes, or that nothing shrinks, until it ends or is lifted",
+         VERB_COLUMN);
     heading(out, "First steps:", color);
     fputs("  aware run                     # the demo: five workloads, about a minute\n"
           "  aware run -f workloads.yaml   # your own; examples/ten-lines.yaml is one\n"

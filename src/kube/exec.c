@@ -58,11 +58,11 @@ enum aw_err aw_kube_exec_decode(const char *bytes, size_t len, const char *api_v
     else if (!answer.token && !answer.cert)
         err = aw_fail(diag, AW_ERR_FORMAT, "the plugin printed neither token nor certificate");
     else if (expires[0] && aw_kube_time_parse(expires, &answer.expires_at_us))
-        err =
-            aw_fail(diag, AW_ERR_FORMAT, "the plugin printed an expirationTimestamp that is none");
+        err = aw_fail(diag, AW_ERR_FORMAT,
+                      "the plugin printed an expirationTimestamp that is not one");
     for (const char *at = answer.token; !err && at && *at; at++)
         if ((unsigned char)*at <= ' ' || (unsigned char)*at >= 0x7f)
-            err = aw_fail(diag, AW_ERR_FORMAT, "the plugin printed a token that is none");
+            err = aw_fail(diag, AW_ERR_FORMAT, "the plugin printed a token that is not one");
 out:
     json_decref(json);
     if (err)

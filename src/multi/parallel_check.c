@@ -342,7 +342,7 @@ static void check_refusal(struct check *c, uint64_t seed, float wrong, const cha
         report(c, RULE(ACTION_STILL), "%s: it was refused, and rows were written", what);
     *element = right;
     if (c->env->ops->step(c->env->self, c->action, &c->rows) || look(c, 1) != c->trace[0].hash[1])
-        report(c, RULE(ACTION_STILL), "%s: it was refused, and the next step is another", what);
+        report(c, RULE(ACTION_STILL), "%s: it was refused, and the next step differs", what);
 }
 
 static void check_play(struct check *c, uint64_t seed)

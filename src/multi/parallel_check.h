@@ -26,7 +26,7 @@
     X(SPACE,             true,  "space",                                                          \
       "spaces and the number of agents are legal, and every element has a name and a unit")       \
     X(RESET,             true,  "reset",                                                          \
-      "reset succeeds for any seed, and somebody is live")                                        \
+      "reset succeeds for any seed, and someone is live")                                        \
     X(STEP,              true,  "step",                                                           \
       "allowed actions are carried out")                                                          \
     X(FLAGS,             true,  "flags",                                                          \

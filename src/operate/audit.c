@@ -116,7 +116,7 @@ const struct aw_verb aw_verb_audit_verify = {
     .text = "Every line carries the hash of the line before it. The first line that was edited, "
             "removed, repeated, reordered or added is named with its file, and the exit status is "
             "65. A log may be verified while it is written to.\n\n"
-            "Whoever may write the files can also make a whole log anew. Against that, keep the "
+            "Anyone who may write the files can also make a whole log anew. Against that, keep the "
             "last hash somewhere else now and then, and ask for it with --head.",
     .options = verify_options,
     .positionals = audit_positionals,

@@ -1,7 +1,9 @@
 /* client.c - finding the daemon, asking it, and taking its refusals for what they are. */
 #include "operate/client.h"
+#include "operate/names.h"
 
 #include "base/json.h"
+#include "frame/rows.h"
 #include "frame/show.h"
 
 #include "base/file.h"
@@ -15,6 +17,7 @@
 #include <unistd.h>
 
 #define VIEWS_BYTES_MAX ((size_t)256 << 20)
+#define NAMES_US        INT64_C(1000000) /* of completion, while somebody holds a key */
 #define START_HINT      "start one with 'aware run --daemon -f FILE'"
 
 /* --- where it is ------------------------------------------------------------------------------ */
@@ -43,11 +46,9 @@ static enum aw_err probe(const char *path, struct aw_diag *diag)
     return aw_fail_at(diag, AW_ERR_NOTFOUND, path, 0, 0, NULL, "%s", strerror(failed));
 }
 
-static void places(struct aw__client *client)
+static void places(struct aw__client *client, const char *socket_given, const char *state)
 {
-    const struct aw_args *args = client->run->args;
-    const char *socket_given = aw_args_text(args, "socket"), *environment = getenv("AWARE_SOCKET");
-    const char *state = aw_args_text(args, "state");
+    const char *environment = getenv("AWARE_SOCKET");
     if (!socket_given && !state && environment && *environment)
         socket_given = environment;
     snprintf(client->state, sizeof client->state, "%s", state ? state : AW__CLIENT_STATE);
@@ -88,17 +89,18 @@ static enum aw_err views_read(struct aw__client *client, const struct aw_diag *w
                           client->views ? 0 : (uint32_t)(error.line > 0 ? error.line : 0), 0, NULL,
                           "%s", client->views ? "not what a daemon leaves" : error.text);
     aw_time_show(aw_at_text(client->views, "saved"), when, sizeof when);
-    if (!client->run->json)
+    if (client->run && !client->run->json)
         fprintf(stderr, "aware: the daemon is not running; as of %s\n", when);
     return AW_OK;
 }
 
-enum aw_err aw__client_open(struct aw__client *client, const struct aw_call *run,
-                            struct aw_diag *diag)
+/* `run` NULL: nothing is said, and nobody waits long. */
+static enum aw_err open_at(struct aw__client *client, const struct aw_call *run,
+                           const char *socket_given, const char *state, struct aw_diag *diag)
 {
     *client = (struct aw__client){.run = run};
     struct aw_diag why = {0};
-    places(client);
+    places(client, socket_given, state);
     enum aw_err err = probe(client->socket, &why);
     if (err == AW_ERR_NOTFOUND) {
         err = views_read(client, &why, diag);
@@ -107,7 +109,7 @@ enum aw_err aw__client_open(struct aw__client *client, const struct aw_call *run
             *diag = why;
     } else {
         const struct aw_http_config config = {
-            .timeout_us = (int64_t)AW__CLIENT_TIMEOUT_S * 1000000,
+            .timeout_us = run ? (int64_t)AW__CLIENT_TIMEOUT_S * 1000000 : NAMES_US,
             .body_bytes_max = AW__CLIENT_BODY_MAX,
             .unix_socket = client->socket,
         };
@@ -116,6 +118,30 @@ enum aw_err aw__client_open(struct aw__client *client, const struct aw_call *run
     if (err)
         aw__client_close(client);
     return err;
+}
+
+enum aw_err aw__client_open(struct aw__client *client, const struct aw_call *run,
+                            struct aw_diag *diag)
+{
+    return open_at(client, run, aw_args_text(run->args, "socket"), aw_args_text(run->args, "state"),
+                   diag);
+}
+
+void aw_workload_names(const char *socket_given, const char *state,
+                       void (*take)(void *ctx, const char *name), void *ctx)
+{
+    struct aw__client client;
+    json_t *list = NULL;
+    if (open_at(&client, NULL, socket_given, state, NULL))
+        return;
+    if (!aw__client_workloads(&client, NULL, "name", &list, NULL)) {
+        size_t i;
+        json_t *row;
+        json_array_foreach(aw_at(list, "workloads"), i, row)
+            take(ctx, aw_rows_name(aw_at_text(row, "name")));
+    }
+    json_decref(list);
+    aw__client_close(&client);
 }
 
 void aw__client_close(struct aw__client *client)

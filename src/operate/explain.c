@@ -478,7 +478,7 @@ static const struct aw_example examples[] = {
 };
 const struct aw_verb aw_verb_explain = {
     .name = "explain",
-    .summary = "Explain a decision: what was seen, who wanted what, what the rails clipped, why",
+    .summary = "Explain a decision: what was seen, who wanted what, what limited it, why",
     .text = "In this order: what was done and what it costs; the figures it was decided on, with "
             "their age; what the fallback and the agent wanted; what each guard rail made of it; "
             "which inputs moved it most (each a little more and a little less, everything else as "

@@ -95,10 +95,10 @@ static json_t *order_new(const char *kind)
     return order;
 }
 
-#define REASON_OPTION(must)                                                       \
-    {                                                                             \
-        .name = "reason", .letter = 'r', .kind = AW_ARG_TEXT, .arg = "TEXT",      \
-        .help = "why, for whoever asks later; kept in the log", .required = must, \
+#define REASON_OPTION(must)                                                        \
+    {                                                                              \
+        .name = "reason", .letter = 'r', .kind = AW_ARG_TEXT, .arg = "TEXT",       \
+        .help = "why, for those who ask later; kept in the log", .required = must, \
     }
 #define SCOPE_OPTIONS                                                \
     {.name = "namespace",                                            \
@@ -274,7 +274,7 @@ static const struct aw_example approve_examples[] = {
 const struct aw_verb aw_verb_approve = {
     .name = "approve",
     .summary = "Carry out a recommendation that awaits approval",
-    .text = "In mode Approve every change waits until somebody approves of it, and expires.",
+    .text = "In mode Approve every change waits until someone approves of it, and expires.",
     .options = id_options,
     .positionals = proposal_positionals,
     .examples = approve_examples,

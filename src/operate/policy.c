@@ -343,7 +343,7 @@ static const struct aw_positional propose_positionals[] = {
     {.name = NULL},
 };
 static const struct aw_option reason_options[] = {
-    AW_OPTION(TEXT, "reason", 'r', "TEXT", NULL, "why, for whoever asks later; kept in the log"),
+    AW_OPTION(TEXT, "reason", 'r', "TEXT", NULL, "why, for those who ask later; kept in the log"),
     AW__CLIENT_OPTIONS,
     {.name = NULL},
 };

@@ -158,7 +158,7 @@ const struct aw_verb aw_verb_state_export = {
     .run = export_run,
 };
 static const struct aw_option reset_options[] = {
-    AW_OPTION(TEXT, "reason", 'r', "TEXT", NULL, "why, for whoever asks later; kept in the log",
+    AW_OPTION(TEXT, "reason", 'r', "TEXT", NULL, "why, for those who ask later; kept in the log",
               .required = true),
     AW__CLIENT_OPTIONS,
     {.name = NULL},

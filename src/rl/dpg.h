@@ -56,7 +56,7 @@ extern const char *const aw__dpg_pendulum[];
         "out of saturation, where it cannot learn any more. 0: off, as in the papers."),          \
     AW_CONF_NUMBER(imitate, "0", 0, 1000,                                                         \
         "Weight of staying near the actions that were seen, in units of mean |Q|, for a run "     \
-        "that begins with somebody else's episodes (Fujimoto and Gu, 2021: 0.4). 0: off."),       \
+        "that begins with someone else's episodes (Fujimoto and Gu, 2021: 0.4). 0: off."),       \
     AW_CONF_NUMBER(imitate_steps, "0", 0, 1e9,                                                    \
         "Environment steps over which that weight fades to nothing; 0: it stays."),               \
     AW_CONF_ONE_OF(noise, "gaussian", aw_noise_kind_names,                                        \

@@ -53,7 +53,7 @@ enum aw_err aw__listen_prepare(const struct aw__listen *listen, struct aw_diag *
     close(fd);
     if (!refused)
         return aw_fail_at(diag, AW_ERR_UNAVAILABLE, listen->path, 0, 0, NULL,
-                          "somebody listens there already");
+                          "someone listens there already");
     if (unlink(listen->path) && errno != ENOENT)
         return aw_fail_at(diag, AW_ERR_IO, listen->path, 0, 0, NULL, "cannot be removed: %s",
                           strerror(errno));

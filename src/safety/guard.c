@@ -46,7 +46,7 @@ const struct aw_conf_field aw_guard_fields[] = {
     AW_CONF_NUMBER(replicas_down_cooldown, "60", 0, DAY,
         "seconds after a change of replicas before some are removed"),
     AW_CONF_NUMBER(replicas_stabilisation, "300", 0, DAY,
-        "seconds for which replicas that were added stay, whoever acts; the HPA's window for "
+        "seconds for which replicas that were added stay, no matter who acts; the HPA's window for "
         "scaling in"),
     AW_CONF_NUMBER(size_up_cooldown, "60", 0, DAY,
         "seconds after a change of size before it grows again"),

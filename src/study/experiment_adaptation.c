@@ -218,15 +218,16 @@ static void figures(const struct study *s, const struct row *rows, struct aw_stu
     (void)aw__figure_mean(report, AW_UNIT_SHARE, a, n, (double)NAN,
                           "steps that missed the SLO, AWARE before its first episode");
     column(rows, n, offsetof(struct row, least), b);
-    (void)aw__figure_mean(report, AW_UNIT_SHARE, b, n, (double)NAN,
-                          "steps missed by whoever misses fewest, the largest sizes allowed too");
+    (void)aw__figure_mean(
+        report, AW_UNIT_SHARE, b, n, (double)NAN,
+        "steps missed by the policy that misses fewest, the largest sizes allowed too");
     double kept = 0;
     for (uint32_t i = 0; i < n; i++) {
         kept += a[i] <= b[i] + BUDGET;
         a[i] = fmax(0, a[i] - b[i]);
     }
     goal(aw__figure_mean(report, AW_UNIT_SHARE, a, n, (double)NAN,
-                         "of the steps that AWARE missed then, what somebody avoids"),
+                         "of the steps that AWARE missed then, what someone avoids"),
          BUDGET, true);
     aw_study_report_figure(
         report, AW_UNIT_SHARE, kept / n,

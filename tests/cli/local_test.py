@@ -18,7 +18,7 @@ from pathlib import Path
 
 import cli_test
 from cli_test import expect, expect_ok, on_a_terminal, run
-from daemon_test import Daemon, ask, until
+from daemon_test import Daemon, ask, fetch, until
 
 WORLD = """\
 apiVersion: autoscaling.aware.dev/v1alpha1
@@ -387,6 +387,60 @@ def more_replicas_are_allowed_while_processes_run():
               "as many as the new bound")
         status, _ = daemon.end()
         expect(status == 0, f"{status}: {daemon.text()}")
+
+
+def workloads_come_and_go_while_processes_run():
+    """SIGHUP starts what a file adds and ends what it drops; the processes of the others stay."""
+    skip_without_control_groups()
+    with tempfile.TemporaryDirectory() as folder, daemon_of(folder) as daemon:
+        daemon.ready()
+        until(lambda: arrivals(daemon) > 0, "requests")
+        until(lambda: ask(daemon.socket, "/v1/workloads/-/shop")["replicas"]["ready"] == 2, "both")
+        group = groups_of(folder)[0]
+        path = Path(folder, "world.yaml")
+        text = path.read_text("utf-8")
+        cluster, app, scaler = text.split("---\n")
+        # the new one stands before the old one, so that numbers change
+        more = "---\n".join([cluster, app.replace("name: shop", "name: cart"),
+                             scaler.replace("name: shop", "name: cart"), app, scaler])
+        first = set(replicas_in(group))
+        expect(len(first) == 2, f"replicas of shop: {first}")
+
+        def hang_up(world_text, names):
+            path.write_text(world_text, encoding="utf-8")
+            daemon.process.send_signal(signal.SIGHUP)
+            until(lambda: list(rows()) == names, names)
+
+        def rows():  # while settings are taken over it says "ask again"
+            status, answer = fetch(daemon.socket, "/v1/workloads")
+            found = json.loads(answer)["workloads"] if status == 200 else []
+            return {row["workload"]: row for row in found}
+
+        def busy(name):
+            return lambda: (rows().get(name, {}).get("arrivals_per_s") or 0) > 0
+
+        hang_up(more, ["cart", "shop"])
+        until(busy("cart"), "requests at the new one")
+        until(busy("shop"), "requests at the old one")
+        now = set(replicas_in(group))
+        expect(first < now, f"of shop {first} ran, now {now}")
+        expect(rows()["shop"]["replicas"]["ready"] == 2, "shop has two")
+        hang_up(text, ["shop"])
+        until(lambda: set(replicas_in(group)) == first, "the other one's processes end")
+        until(busy("shop"), "requests at the one that stays")
+        hang_up(more, ["cart", "shop"])
+        until(busy("cart"), "requests at the one that came back")
+        expect(first < set(replicas_in(group)), "and nothing happened to the other")
+        # one that cannot be started is refused, and everything goes on
+        path.write_text(more.replace("metadata: {name: cart}\nspec:\n  app: {seed: 1, index: 39}",
+                                     "metadata: {name: cart}\nspec:\n  app: {segments: []}"),
+                        encoding="utf-8")
+        daemon.process.send_signal(signal.SIGHUP)
+        until(lambda: "reload refused" in daemon.text(), "a refusal")
+        until(busy("shop"), "requests after the refusal")
+        status, _ = daemon.end()
+        expect(status == 0, f"{status}: {daemon.text()}")
+        expect(not groups_of(folder), "nothing is left")
 
 
 def what_does_not_go_together_is_told():

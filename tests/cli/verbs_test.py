@@ -191,6 +191,22 @@ def top_drills_down_and_comes_back():
         expect(process.wait(timeout=WAIT_S) == 0, "q ends it")
 
 
+def names_of_workloads_are_completed():
+    with tempfile.TemporaryDirectory() as folder:
+        def names(*words):
+            done = expect_ok("__complete", "--", *words, cwd=folder)
+            return [line.split("\t")[0] for line in done.stdout.splitlines()]
+
+        expect(names("explain", "") == [], "no daemon is there, and nothing is said")
+        with daemon(folder):
+            expect(names("explain", "") == ["api", "web"], "all names")
+            expect(names("explain", "w") == ["web"], "what is typed narrows them")
+            expect(names("freeze", "--state", "aware-state", "a") == ["api"], "where it is said")
+            expect(names("policy", "show", "") == ["api", "web"], "of a verb of two words")
+        expect(names("describe", "") == ["api", "web"], "of a daemon that has ended")
+        expect(names("describe", "--state=nowhere", "") == [], "and not of another place")
+
+
 # --- explaining ---------------------------------------------------------------------------------
 
 

@@ -11,6 +11,8 @@ banned      functions and compiler flags that we do not use
 shape       length of files, functions and lines, tabs, trailing space, leftovers
 registered  every source and every test is in a meson.build
 format      clang-format has nothing to change
+defects     every defect of docs/DEFECTS.md has its tests, or says what is open
+words       no phrase that puzzles readers, in pages and in what the program says
 
 Prints one "file:line: rule" per finding. Exit status: 0 nothing found, 1 something, 77 skipped.
 house_test.py feeds each check a tree that breaks its rule.
@@ -455,6 +457,37 @@ def check_defects(tree):
                 yield f"docs/DEFECTS.md:{number}: there is no test {name}"
 
 
+# --- words --------------------------------------------------------------------------------------
+
+# What a native engineer stumbles over, in whatever a user reads. "there is none" is English.
+PHRASES = re.compile(r"\b(?:[Ww]hoever|[Ss]omebody|is another|is none of|of late|what is told)\b"
+                     r"|\b(?:that|which|what|it) is none\b")
+LITERAL = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+
+
+def check_words(tree):
+    """docs/REFERENCE.md is made of the literals; comments of the source are for its readers."""
+    root = Path(tree.root)
+    pages = [root / "README.md", root / "python/README.md", *sorted((root / "docs").rglob("*.md"))]
+    for path in pages:
+        if not path.exists() or path.name == "REFERENCE.md":
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            for found in PHRASES.findall(line):
+                yield f"{path.relative_to(root)}:{number}: \"{found}\" puzzles readers"
+    sources = [p for p in sorted((root / "src").rglob("*"))
+               if p.suffix in (".c", ".h", ".js", ".html")
+               and not p.stem.endswith(("_test", "_testing")) and "vendor" not in p.parts]
+    for path in sources:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if line.lstrip().startswith(("*", "/*", "//", "#include")):
+                continue
+            texts = LITERAL.findall(line) if path.suffix in (".c", ".h") else \
+                [line.split(" // ")[0]]
+            for found in PHRASES.findall(" ".join(texts)):
+                yield f"{path.relative_to(root)}:{number}: \"{found}\" puzzles readers"
+
+
 CHECKS = {
     "uses": check_uses,
     "rooms": check_rooms,
@@ -465,6 +498,7 @@ CHECKS = {
     "registered": check_registered,
     "format": check_format,
     "defects": check_defects,
+    "words": check_words,
 }
 
 

@@ -281,6 +281,19 @@ class HouseTest(unittest.TestCase):
                           "docs/DEFECTS.md:4: expected defect 2, found 3",
                           "docs/DEFECTS.md:4: neither a test nor what is open")
 
+    def test_a_phrase_that_puzzles_readers_is_found(self):
+        self.write("README.md", "There is none here, and nobody minds.\n")
+        self.write("src/nn/x.c", '/* whoever reads this */\nputs("there is none");\n')
+        self.assert_clean("words")
+        self.write("README.md", "Whoever acts\n")
+        self.write("docs/x.md", "fine\nthat is another run\n")
+        self.write("src/nn/x.c", 'puts("a length that is none");\n')
+        self.write("src/web/page/x.js", "tile('what is told'); // somebody\n")
+        self.assert_found("words", 'README.md:1: "Whoever" puzzles readers',
+                          'docs/x.md:2: "is another" puzzles readers',
+                          'src/nn/x.c:1: "that is none" puzzles readers',
+                          'src/web/page/x.js:1: "what is told" puzzles readers')
+
 
 if __name__ == "__main__":
     unittest.main()

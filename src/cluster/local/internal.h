@@ -60,9 +60,9 @@ struct aw__local_workload {
     uint32_t wanted, replicas_max;
     int64_t cpu_millicores, memory_bytes, disk_bytes_per_s; /* wanted; disk 0: as settings say */
     uint32_t slots;
-    struct aw__replica *replica; /* [slots], as the balancer numbers them */
-    struct aw__balancer *balancer;
-    struct aw_pod *shown; /* [slots] */
+    struct aw__replica *replica;   /* [slots], as the balancer numbers them */
+    struct aw__balancer *balancer; /* NULL: retired, and nothing is left of it */
+    struct aw_pod *shown;          /* [slots] */
     char trouble[AW_DIAG_TEXT_MAX];
 
     uint32_t oom_kills, restarts; /* since the last observe */
@@ -75,6 +75,8 @@ struct aw__local_workload {
     struct aw_sample figures;            /* of the last window */
     struct aw__scrape_part scrape;
 };
+
+#define AW__LOCAL_RETIRED_MAX 64u /* workloads that were removed, of a cluster's life */
 
 struct aw_local {
     struct aw_local_settings settings;
@@ -91,7 +93,9 @@ struct aw_local {
     bool stop;    /* the thread is to end */
     bool closing; /* nothing is wanted any more */
     uint32_t next_id, workloads_max, workload_count;
-    struct aw__local_workload **workload; /* [workloads_max] */
+    uint32_t made_count, retired_count;
+    /* [workloads_max + AW__LOCAL_RETIRED_MAX]: those in use, then those that end or have ended */
+    struct aw__local_workload **workload;
     int64_t sampled_us;
     struct aw__scrape *scrape; /* NULL: no workload has metrics */
     char doors[AW__CGROUP_ROLES][AW__CGROUP_PATH_MAX];

@@ -83,7 +83,9 @@ static void *supervise(void *ctx)
     while (!local->stop) {
         const int64_t now = aw__local_now_us(local);
         const bool sample = now - local->sampled_us >= SAMPLE_US;
-        for (uint32_t w = 0; w < local->workload_count; w++) {
+        for (uint32_t w = 0; w < local->workload_count + local->retired_count; w++) {
+            if (!local->workload[w]->balancer)
+                continue;
             aw__replica_reconcile(local, local->workload[w]);
             if (sample)
                 aw__observe_peaks(local, local->workload[w]);
@@ -199,7 +201,8 @@ enum aw_err aw_local_new(const struct aw_local_settings *settings, uint32_t work
     pthread_cond_init(&local->kick, &attributes);
     pthread_condattr_destroy(&attributes);
     capacity_find(local);
-    local->workload = aw_alloc_new(alloc, workloads_max, sizeof(struct aw__local_workload *));
+    local->workload = aw_alloc_new(alloc, workloads_max + AW__LOCAL_RETIRED_MAX,
+                                   sizeof(struct aw__local_workload *));
     enum aw_err err =
         local->workload ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for a local cluster");
     err = err ? err : begin(local, diag);
@@ -215,7 +218,8 @@ static void workload_free(struct aw_local *local, struct aw__local_workload *wor
 {
     if (!workload)
         return;
-    aw__balancer_free(workload->balancer);
+    if (workload->balancer)
+        aw__balancer_free(workload->balancer);
     aw_alloc_free(local->alloc, workload->scrape.last);
     aw_alloc_free(local->alloc, workload->shown);
     aw_alloc_free(local->alloc, workload->replica);
@@ -230,11 +234,12 @@ static void wind_down(struct aw_local *local)
     pthread_mutex_lock(&local->lock);
     const int64_t until = aw__local_now_us(local) + patience;
     local->closing = true;
+    const uint32_t there = local->workload_count + local->retired_count;
     for (uint32_t w = 0; w < local->workload_count; w++)
         aw__balancer_shut(local->workload[w]->balancer);
     for (bool any = true; any && aw__local_now_us(local) < until;) {
         any = false;
-        for (uint32_t w = 0; w < local->workload_count; w++)
+        for (uint32_t w = 0; w < there; w++)
             any = any || aw__replica_any(local->workload[w]);
         if (any)
             wait_a_little(local);
@@ -255,7 +260,7 @@ void aw_local_free(struct aw_local *local)
     enum aw_err left = AW_OK;
     if (local->tree_made)
         left = aw__cgroup_drop(&local->tree, PATIENCE_US, NULL);
-    for (uint32_t w = 0; w < local->workload_count; w++) {
+    for (uint32_t w = 0; w < local->workload_count + local->retired_count; w++) {
         aw__replica_reap(local->workload[w], left == AW_OK);
         workload_free(local, local->workload[w]);
     }
@@ -348,7 +353,7 @@ enum aw_err aw_local_add(struct aw_local *local, const struct aw_local_workload 
     struct aw__local_workload *made = aw_alloc_new(local->alloc, 1, sizeof *made);
     if (!made)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a workload");
-    made->index = local->workload_count;
+    made->index = local->made_count++;
     made->wanted = workload->replicas;
     made->uid = workload->uid;
     made->gid = workload->gid;
@@ -396,10 +401,56 @@ enum aw_err aw_local_add(struct aw_local *local, const struct aw_local_workload 
     made->observed_us = aw__local_now_us(local);
     pthread_mutex_lock(&local->lock);
     *ret_index = local->workload_count;
+    local->workload[local->workload_count + local->retired_count] =
+        local->workload[local->workload_count];
     local->workload[local->workload_count++] = made;
     pthread_cond_broadcast(&local->kick);
     pthread_mutex_unlock(&local->lock);
     return AW_OK;
+}
+
+/* The doors of those that have ended are closed: all but a few bytes of them is given back. */
+static void retired_sweep(struct aw_local *local)
+{
+    for (uint32_t n = 0; n < local->retired_count; n++) {
+        struct aw__local_workload *of = local->workload[local->workload_count + n];
+        pthread_mutex_lock(&local->lock);
+        struct aw__balancer *gone = aw__replica_any(of) ? NULL : of->balancer;
+        of->balancer = gone ? NULL : of->balancer;
+        pthread_mutex_unlock(&local->lock);
+        if (gone)
+            aw__balancer_free(gone);
+    }
+}
+
+enum aw_err aw_local_retire(struct aw_local *local, uint32_t workload)
+{
+    AW_ASSERT(workload < local->workload_count);
+    retired_sweep(local);
+    if (local->retired_count == AW__LOCAL_RETIRED_MAX)
+        return AW_ERR_LIMIT;
+    pthread_mutex_lock(&local->lock);
+    struct aw__local_workload *of = local->workload[workload];
+    aw__balancer_shut(of->balancer);
+    of->wanted = 0;
+    local->workload_count--;
+    for (uint32_t w = workload; w < local->workload_count; w++)
+        local->workload[w] = local->workload[w + 1];
+    local->workload[local->workload_count] = of;
+    local->retired_count++;
+    pthread_cond_broadcast(&local->kick);
+    pthread_mutex_unlock(&local->lock);
+    return AW_OK;
+}
+
+void aw_local_swap(struct aw_local *local, uint32_t a, uint32_t b)
+{
+    AW_ASSERT(a < local->workload_count && b < local->workload_count);
+    pthread_mutex_lock(&local->lock);
+    struct aw__local_workload *of = local->workload[a];
+    local->workload[a] = local->workload[b];
+    local->workload[b] = of;
+    pthread_mutex_unlock(&local->lock);
 }
 
 uint16_t aw_local_port(const struct aw_local *local, uint32_t workload)

@@ -72,7 +72,7 @@ void aw__replica_reap(struct aw__local_workload *workload, bool ended)
 /* Whether the machine has room for so much more. */
 static bool fits(const struct aw_local *local, int64_t millicores, int64_t bytes)
 {
-    for (uint32_t w = 0; w < local->workload_count; w++)
+    for (uint32_t w = 0; w < local->workload_count + local->retired_count; w++)
         for (uint32_t i = 0; i < local->workload[w]->slots; i++) {
             const struct aw__replica *r = &local->workload[w]->replica[i];
             millicores += placed(r) ? r->cpu_millicores : 0;

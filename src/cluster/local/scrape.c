@@ -36,7 +36,8 @@
 struct ask {
     int fd_plus_1; /* 0: the place is free */
     int64_t until_us;
-    uint32_t workload, slot;
+    struct aw__local_workload *workload; /* one that is removed meanwhile stays in memory */
+    uint32_t slot;
     uint32_t id;
     int64_t started_us;
     char name[AW_PROMTEXT_NAME_MAX];
@@ -197,7 +198,7 @@ static void ask_take(struct aw__scrape *scrape, struct ask *ask, const char *bod
     if (aw_promtext_read(body, len, ask->name, &now, NULL))
         return;
     pthread_mutex_lock(&local->lock);
-    reading_take(local->workload[ask->workload], ask, &now, aw__local_now_us(local));
+    reading_take(ask->workload, ask, &now, aw__local_now_us(local));
     pthread_mutex_unlock(&local->lock);
 }
 
@@ -259,7 +260,7 @@ static bool next_find(struct aw__scrape *scrape, struct ask *ask, uint16_t *ret_
 {
     const struct aw_local *local = scrape->local;
     for (; scrape->workload < local->workload_count; scrape->workload++, scrape->slot = 0) {
-        const struct aw__local_workload *w = local->workload[scrape->workload];
+        struct aw__local_workload *w = local->workload[scrape->workload];
         for (; w->scrape.path[0] && scrape->slot < w->slots; scrape->slot++) {
             const struct aw__replica *r = &w->replica[scrape->slot];
             struct aw__backend_view view;
@@ -270,7 +271,7 @@ static bool next_find(struct aw__scrape *scrape, struct ask *ask, uint16_t *ret_
             if (view.is_unix)
                 aw__replica_socket(local, r, path);
             *ret_port = r->port;
-            ask->workload = scrape->workload;
+            ask->workload = w;
             ask->slot = scrape->slot++;
             ask->id = r->id;
             ask->started_us = r->started_us;

@@ -35,7 +35,7 @@ function about(point) {
   const facts = [];
   if (point.episodes) {
     facts.push(`Known by ${integer(point.episodes)} ${point.episodes === 1 ? 'episode' : 'episodes'} of ` +
-      `${point.by_fallback ? 'the fallback' : 'whoever acted: the store has none of the fallback alone'}.`);
+      `${point.by_fallback ? 'the fallback' : 'the controller that acted: the store has none of the fallback alone'}.`);
   }
   if (point.reward_drop) facts.push(`A policy of the model would lose ${guess(point.reward_drop, percent)} at first.`);
   if (point.retraining_episodes) facts.push(`Episodes to adapt: ${guess(point.retraining_episodes, number)}.`);

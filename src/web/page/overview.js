@@ -44,7 +44,7 @@ function tiles(status, table, fleet) {
     pending ? 'warn' : '', stageBar(w)),
     tile('SLO', share === null ? '\u2013' : `${format.percent(1 - share, 2)}`,
       `of steps met it in the last ${span}; ${w.missing_slo ? `${w.missing_slo} miss it now`
-        : 'no workload misses it now'}${budget !== null ? `; the budget is ${format.percent(1 - budget, 0)}` : ''}`,
+        : 'no workload misses it now'}${budget !== null ? `; ${format.percent(1 - budget, 0)} must` : ''}`,
       'The share of steps in which a workload met its service-level objective; green while within the budget.',
       share === null ? '' : share > (budget ?? 0.01) ? 'bad' : 'good'),
     tile(saving < -0.0005 ? 'Spends more than the fallback' : beside ? 'Saved against the fallback'

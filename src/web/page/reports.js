@@ -22,7 +22,7 @@ export function view(root, app, parts) {
     }
     fill(place, h('p', {}, h('a', { href: `/reports/${report.name}`, target: '_blank', rel: 'noopener' },
       'Open the report in a tab of its own')), h('p', { class: 'quiet' },
-    'A report is somebody\'s file with scripts of its own. It opens apart from this page, and can reach nothing.'));
+    'A report is someone\'s file with scripts of its own. It opens apart from this page, and can reach nothing.'));
   }
 
   async function refresh() {
