@@ -212,6 +212,8 @@ void aw__pilot_lesson_take(struct aw_pilot *pilot, const struct aw_lesson *lesso
 void aw__pilot_learn_ends(struct aw_pilot *pilot, enum aw_err err);
 
 /* Whether the load of the last half hour is far from all that was seen before. */
+/* It acts by what others have lived, and has seen too little to search beyond that. */
+bool aw__pilot_young(const struct aw_pilot *pilot);
 bool aw__pilot_load_jumped(const struct aw__pilot_memory *memory);
 
 #endif

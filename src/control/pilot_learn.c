@@ -6,9 +6,10 @@
 
 #include "control/pilot_internal.h"
 
-#define JUMP         2.0f /* times all that was seen before: another load */
-#define JUMP_MINUTES 30u  /* that it must last; as many as a search needs */
-#define JUMP_PAST    60u  /* minutes of the other at least, to tell */
+#define JUMP          2.0f /* times all that was seen before: another load */
+#define JUMP_MINUTES  30u  /* that it must last; as many as a search needs */
+#define KNOWN_MINUTES 180u /* of load, before what others have lived is searched beyond */
+#define JUMP_PAST     60u  /* minutes of the other at least, to tell */
 
 bool aw__pilot_makes_copies(const struct aw_pilot *pilot)
 {
@@ -150,6 +151,12 @@ static uint32_t past_load(const struct aw__pilot_memory *memory, float *ret)
     return minutes;
 }
 
+bool aw__pilot_young(const struct aw_pilot *pilot)
+{
+    return pilot->policy.ops->known(pilot->policy.self) &&
+           pilot->memory.minute_count < KNOWN_MINUTES;
+}
+
 /* A policy that acts gives way to one that was tried. The first one need not, nor one that learned
  * nothing (there is no estimate of it): for these the stages are the trial. */
 static bool goes_on_trial(const struct aw_pilot *pilot)
@@ -204,6 +211,7 @@ static void lesson_of(const struct aw_pilot *pilot, float *load, const _Atomic b
         .task = pilot->task,
         .lived = &memory->lifecycle.fallback,
         .offline = memory->lifecycle.stage == AW_STAGE_OFFLINE,
+        .looks = aw__pilot_young(pilot),
         .tries = goes_on_trial(pilot),
         .canary = &memory->canary,
         .rows = memory->rows,

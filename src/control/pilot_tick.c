@@ -14,7 +14,6 @@
 #include "policy/external.h"
 
 #define LAMBDA_RATE    0.2  /* per episode; a weight that is five times too small takes a dozen */
-#define KNOWN_MINUTES  180u /* of load, before what others have lived is searched beyond */
 #define SHARE_FADE     0.7  /* of the share of violations that lambda follows, per episode */
 #define DRIFT_EPISODES 10u  /* that are still believed after the workload has drifted */
 #define DOUBT          0.1  /* of what is known, that is still believed after a drift */
@@ -120,9 +119,11 @@ static bool search_due(const struct aw_pilot *pilot)
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
     if (pilot->policy.ops->known(pilot->policy.self) &&
-        (memory->lifecycle.stage == AW_STAGE_OFFLINE || /* it comes back with time */
-         memory->minute_count < KNOWN_MINUTES))
+        memory->lifecycle.stage == AW_STAGE_OFFLINE) /* it comes back with time */
         return false;
+    if (aw__pilot_young(pilot))
+        return pilot->teacher->looks && memory->minute_count >= AW_REHEARSE_MINUTES_MIN &&
+               memory->rows >= memory->next_rows;
     return memory->rows >= memory->next_rows ||
            (memory->loaded >= MISSED_WINDOW && aw__pilot_policy_id(pilot) &&
             (uint64_t)memory->missed * MISSED_WINDOW >= (uint64_t)MISSED_MANY * memory->loaded);

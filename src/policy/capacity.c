@@ -73,6 +73,34 @@ static bool capacity_act(void *self, const struct aw_policy_seen *seen,
     return true;
 }
 
+static struct aw_library_ask ask_of(const struct aw_capacity *capacity, uint32_t level)
+{
+    return (struct aw_library_ask){.context = capacity->memory.seen,
+                                   .prices = capacity->task.prices,
+                                   .budget = capacity->task.need.budget,
+                                   .level = level,
+                                   .but = capacity->task.unknown - 1}; /* 0: UINT32_MAX */
+}
+
+bool aw_capacity_expect(const struct aw_capacity *capacity, struct aw_library_expected *ret)
+{
+    const struct aw_capacity_memory *memory = &capacity->memory;
+    const struct aw_library_ask ask = ask_of(capacity, memory->known.level);
+    if (!capacity->task.library || !memory->sure)
+        return false;
+    aw_library_expect(capacity->task.library, &ask, ret);
+    return true;
+}
+
+void aw_capacity_take(struct aw_capacity *capacity, uint32_t rule)
+{
+    const struct aw_policy_known known = capacity->memory.known;
+    const struct aw_capacity_rule *of = &capacity->task.library->rule[rule];
+    aw_capacity_set(capacity, of, aw_capacity_rule_id(of));
+    aw_capacity_rule_changed(&capacity->memory.lived);
+    capacity->memory.known = known;
+}
+
 /* Takes the numbers that did best elsewhere, at least as careful as `level`; `more`: and others
  * than those in force, where there are any. */
 static void choose(struct aw_capacity *capacity, uint32_t level, bool more)
@@ -81,11 +109,7 @@ static void choose(struct aw_capacity *capacity, uint32_t level, bool more)
     const struct aw_library *library = capacity->task.library;
     const uint64_t before = memory->id;
     struct aw_library_choice choice;
-    struct aw_library_ask ask = {.context = memory->seen,
-                                 .prices = capacity->task.prices,
-                                 .budget = capacity->task.need.budget,
-                                 .level = level,
-                                 .but = capacity->task.unknown - 1}; /* 0: UINT32_MAX */
+    struct aw_library_ask ask = ask_of(capacity, level);
     uint64_t id;
     do {
         aw_library_choose(library, &ask, &choice);
@@ -242,6 +266,8 @@ static void capacity_taught(void *self, const void *taught)
         return;
     aw_capacity_set(capacity, &from->rule, from->id);
     aw_capacity_rule_changed(&capacity->memory.lived);
+    if (from->known.checksum) /* a rule of the library, as before */
+        capacity->memory.known = from->known;
 }
 
 static bool capacity_fits(const void *self, const void *other)

@@ -48,4 +48,9 @@ struct aw_capacity *aw_capacity_of(const struct aw_policy *policy); /* NULL: of 
 void aw_capacity_set(struct aw_capacity *capacity, const struct aw_capacity_rule *rule,
                      uint64_t id);
 
+/* What its library expects of each rule here; false: there is none, or too little was seen. */
+bool aw_capacity_expect(const struct aw_capacity *capacity, struct aw_library_expected *ret);
+/* Another rule of its library from now on; it is known as the one before was. */
+void aw_capacity_take(struct aw_capacity *capacity, uint32_t rule);
+
 #endif

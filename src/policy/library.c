@@ -128,12 +128,12 @@ static double cost_of(const struct aw_library_lived *lived, const struct aw_pric
 }
 
 struct sums {
-    double value, cost, missed;
+    double cost, price, missed, weight;
 };
 
 /* What each formula would take in the application, as far above the best one there. */
 static void add_app(const struct aw_library *library, const struct aw_library_ask *ask,
-                    uint32_t app, double weight, double miss_price, struct sums *sums)
+                    uint32_t app, double weight, struct sums *sums)
 {
     const struct aw_library_lived *row = &library->lived[(size_t)app * library->rules];
     double cheapest = INFINITY;
@@ -143,19 +143,19 @@ static void add_app(const struct aw_library *library, const struct aw_library_as
         cheapest = fmin(cheapest, cost);
     }
     for (uint32_t f = 0; f < library->rules; f++) {
-        const double cost = log(cost_of(&row[f], &ask->prices)) - cheapest;
         const double missed = (double)row[f].missed;
-        sums[f].value += weight * (cost + miss_price * aw_miss_price(missed, ask->budget));
-        sums[f].cost += weight * cost;
+        sums[f].cost += weight * (log(cost_of(&row[f], &ask->prices)) - cheapest);
+        sums[f].price += weight * aw_miss_price(missed, ask->budget);
         sums[f].missed += weight * missed;
+        sums[f].weight += weight;
     }
 }
 
-void aw_library_choose(const struct aw_library *library, const struct aw_library_ask *ask,
-                       struct aw_library_choice *ret)
+/* Of every formula, and how careful that is. */
+static uint32_t add_nearest(const struct aw_library *library, const struct aw_library_ask *ask,
+                            struct sums *sums, double *ret_away)
 {
     struct neighbour found[NEIGHBOURS];
-    struct sums sums[AW_LIBRARY_RULES_MAX] = {0};
     const uint32_t count = nearest(library, ask->context, ask->but, found);
     const double away = count ? (double)(found[0].distance / library->near) : (double)INFINITY;
     uint32_t level = ask->level;
@@ -163,25 +163,49 @@ void aw_library_choose(const struct aw_library *library, const struct aw_library
         level = 1;
     if (!(away < FAR))
         level = AW_LIBRARY_LEVELS - 1;
-    double weights = 0;
     if (level == AW_LIBRARY_LEVELS - 1) {
-        for (uint32_t app = 0; app < library->apps; app++, weights++)
-            add_app(library, ask, app, 1, miss_weight[level], sums);
+        for (uint32_t app = 0; app < library->apps; app++)
+            add_app(library, ask, app, 1, sums);
     } else {
         const double width = fmax(1e-6, (double)found[count / 2].distance);
         for (uint32_t i = 0; i < count; i++) {
             const double off = (double)found[i].distance / width;
-            const double weight = exp(-0.5 * off * off);
-            add_app(library, ask, found[i].app, weight, miss_weight[level], sums);
-            weights += weight;
+            add_app(library, ask, found[i].app, exp(-0.5 * off * off), sums);
         }
     }
+    *ret_away = away;
+    return level;
+}
+
+void aw_library_expect(const struct aw_library *library, const struct aw_library_ask *ask,
+                       struct aw_library_expected *ret)
+{
+    struct sums sums[AW_LIBRARY_RULES_MAX] = {0};
+    double away;
+    const uint32_t level = add_nearest(library, ask, sums, &away);
+    for (uint32_t f = 0; f < library->rules; f++)
+        ret[f] = (struct aw_library_expected){.cost = sums[f].cost / sums[f].weight,
+                                              .price = sums[f].price / sums[f].weight,
+                                              .weight = miss_weight[level]};
+}
+
+void aw_library_choose(const struct aw_library *library, const struct aw_library_ask *ask,
+                       struct aw_library_choice *ret)
+{
+    struct sums sums[AW_LIBRARY_RULES_MAX] = {0};
+    double away, least = INFINITY;
+    const uint32_t level = add_nearest(library, ask, sums, &away);
     uint32_t best = 0;
-    for (uint32_t f = 1; f < library->rules; f++)
-        best = sums[f].value < sums[best].value ? f : best;
+    for (uint32_t f = 0; f < library->rules; f++) {
+        const double value = sums[f].cost + miss_weight[level] * sums[f].price;
+        if (value < least) {
+            least = value;
+            best = f;
+        }
+    }
     *ret = (struct aw_library_choice){.rule = best,
                                       .level = level,
                                       .distance = away,
-                                      .cost = exp(sums[best].cost / weights),
-                                      .missed = sums[best].missed / weights};
+                                      .cost = exp(sums[best].cost / sums[best].weight),
+                                      .missed = sums[best].missed / sums[best].weight};
 }

@@ -76,6 +76,15 @@ struct aw_library_choice {
     double cost;     /* over the cheapest formula's that keeps the budget, as expected */
     double missed;   /* as expected */
 };
+/* What a rule would take here, as far as the nearest applications can tell. */
+struct aw_library_expected {
+    double cost;   /* ln, over the best one's */
+    double price;  /* of its misses (aw_miss_price), .. */
+    double weight; /* .. and what that counts at the level that was asked for */
+};
+/* `ret` has one for every rule. */
+void aw_library_expect(const struct aw_library *library, const struct aw_library_ask *ask,
+                       struct aw_library_expected *ret);
 void aw_library_choose(const struct aw_library *library, const struct aw_library_ask *ask,
                        struct aw_library_choice *ret);
 

@@ -77,6 +77,26 @@ static void the_nearest_say_what_is_cheapest_within_the_budget(void **state)
     aw_library_deinit(&library);
 }
 
+static void what_is_expected_says_why_a_rule_is_chosen(void **state)
+{
+    (void)state;
+    struct aw_library library;
+    struct aw_library_expected of[RULES];
+    float context[AW_CONTEXT_DIM];
+    fill(&library);
+    for (uint32_t i = 0; i < AW_CONTEXT_DIM; i++)
+        context[i] = 5.1f;
+    const struct aw_library_ask ask = {
+        .context = context, .prices = PRICES, .budget = 0.01, .but = UINT32_MAX};
+    aw_library_expect(&library, &ask, of);
+    assert_true(of[THRIFTY].cost < of[MIDDLE].cost && of[MIDDLE].cost < of[LAVISH].cost);
+    assert_true(of[THRIFTY].price > 1 && of[MIDDLE].price == 0); /* a tenth is missed; nothing */
+    assert_close(of[MIDDLE].cost, 0, 1e-9); /* of those that keep the budget the cheapest */
+    assert_true(of[THRIFTY].cost + of[THRIFTY].weight * of[THRIFTY].price >
+                of[MIDDLE].cost + of[MIDDLE].weight * of[MIDDLE].price);
+    aw_library_deinit(&library);
+}
+
 static void far_from_all_that_is_known_the_careful_one_acts(void **state)
 {
     (void)state;
@@ -326,6 +346,7 @@ AW_TEST_GROUP("library")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_nearest_say_what_is_cheapest_within_the_budget),
+        cmocka_unit_test(what_is_expected_says_why_a_rule_is_chosen),
         cmocka_unit_test(far_from_all_that_is_known_the_careful_one_acts),
         cmocka_unit_test(an_application_is_left_out_under_all_its_loads),
         cmocka_unit_test(what_is_not_known_of_a_workload_is_left_out),

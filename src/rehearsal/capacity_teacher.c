@@ -5,6 +5,7 @@
 #include "rehearsal/lesson.h"
 
 #define SEARCH_GAIN   0.03 /* of ln cost: less is not worth another policy */
+#define LOOK_GAIN     0.05 /* of a value: less is not worth a rollout */
 #define SEARCH_MISSES 4    /* times the budget on copies: no policy to begin with */
 
 /* Where the search begins beside chance: at what is in force, and at what a shared model would do
@@ -12,6 +13,7 @@
 struct starts {
     struct aw_capacity_rule taught;
     struct aw_policy_origin origin[AW_REHEARSE_TAUGHT + 1]; /* by enum aw_rehearse_from */
+    double expected[AW_LIBRARY_RULES_MAX];
     struct aw_rehearse_starts at;
 };
 
@@ -36,6 +38,20 @@ static enum aw_err taught(const struct aw_lesson *lesson, struct aw_rehearsal *r
     return err;
 }
 
+/* The rules of the library, if there is one, and what they would take here. */
+static struct aw_rehearse_lived lived(const struct aw_lesson *lesson, double *expected)
+{
+    const struct aw_capacity *capacity = lesson->policy.self;
+    const struct aw_library *library = lesson->policy_task->library;
+    struct aw_library_expected of[AW_LIBRARY_RULES_MAX];
+    if (!library)
+        return (struct aw_rehearse_lived){0};
+    const bool known = aw_capacity_expect(capacity, of);
+    for (uint32_t i = 0; known && i < library->rules; i++)
+        expected[i] = of[i].cost + of[i].weight * of[i].price;
+    return (struct aw_rehearse_lived){library->rule, known ? expected : NULL, library->rules};
+}
+
 static enum aw_err find_starts(const struct aw_lesson *lesson, struct aw_rehearsal *rehearsal,
                                struct starts *ret)
 {
@@ -43,10 +59,7 @@ static enum aw_err find_starts(const struct aw_lesson *lesson, struct aw_rehears
     enum aw_err err = AW_ERR_NODATA;
     *ret = (struct starts){.origin[AW_REHEARSE_KNOWN] = lesson->origin,
                            .at.known = capacity->memory.id ? &capacity->memory.rule : NULL};
-    if (lesson->policy_task->library) {
-        ret->at.lived = lesson->policy_task->library->rule;
-        ret->at.lived_count = lesson->policy_task->library->rules;
-    }
+    ret->at.lived = lived(lesson, ret->expected);
     if (lesson->learner)
         err = taught(lesson, rehearsal, &ret->taught, &ret->origin[AW_REHEARSE_TAUGHT]);
     if (!err)
@@ -118,6 +131,28 @@ static enum aw_err search(struct aw_lesson *lesson, struct aw_rehearsal *rehears
     return AW_OK;
 }
 
+/* What was chosen by ten minutes under another controller, chosen anew by all that was seen since.
+ * Others have lived each of these rules, so none needs a trial. */
+static enum aw_err look(struct aw_lesson *lesson, struct aw_rehearsal *rehearsal)
+{
+    struct aw_capacity *capacity = lesson->policy.self;
+    double expected[AW_LIBRARY_RULES_MAX], value[AW_LIBRARY_RULES_MAX];
+    const struct aw_rehearse_lived rules = lived(lesson, expected);
+    if (!rules.expected)
+        return AW_OK;
+    const enum aw_err err = aw_rehearsal_rank(rehearsal, &rules, lesson->seed, value);
+    uint32_t best = 0;
+    double present = INFINITY;
+    for (uint32_t i = 0; !err && i < rules.count; i++) {
+        best = value[i] < value[best] ? i : best;
+        if (aw_capacity_rule_id(&rules.rule[i]) == capacity->memory.id)
+            present = value[i];
+    }
+    if (!err && value[best] < present - LOOK_GAIN)
+        aw_capacity_take(capacity, best);
+    return err;
+}
+
 static enum aw_err estimate(struct aw_lesson *lesson, struct aw_rehearsal *rehearsal,
                             struct aw_diag *diag)
 {
@@ -140,12 +175,15 @@ static enum aw_err capacity_learn(struct aw_lesson *lesson, struct aw_diag *diag
         highest = fmax(highest, (double)lesson->copies.load_per_s[i]);
     capacity->memory.rehearsed_load = highest;
     enum aw_err err = aw_rehearsal_new(&lesson->copies, lesson->alloc, &rehearsal, diag);
-    err = err ? err : search(lesson, rehearsal);
-    if (!err && capacity->memory.id)
+    err = err ? err : lesson->looks ? look(lesson, rehearsal) : search(lesson, rehearsal);
+    if (!err && !lesson->looks && capacity->memory.id)
         err = estimate(lesson, rehearsal, diag);
     aw_rehearsal_free(rehearsal);
     return err;
 }
 
-const struct aw_teacher_ops aw_capacity_teacher = {
-    .learns = true, .least_cost = true, .copies = aw_teacher_copies, .learn = capacity_learn};
+const struct aw_teacher_ops aw_capacity_teacher = {.learns = true,
+                                                   .least_cost = true,
+                                                   .looks = true,
+                                                   .copies = aw_teacher_copies,
+                                                   .learn = capacity_learn};

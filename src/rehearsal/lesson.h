@@ -48,6 +48,7 @@ struct aw_lesson {
     struct aw_fallback_task task;          /* as the workload stands */
     const struct aw_lifecycle_ring *lived; /* scores of the fallback's own episodes */
     bool offline;                          /* the fallback acts */
+    bool looks; /* only to choose anew among what others have lived; needs no trial */
     bool tries; /* what is found goes on trial; else it takes the place of what is in force */
     const struct aw_canary_memory *canary; /* which policies are not tried again soon, */
     uint32_t rows;                         /* after so many steps */
@@ -75,6 +76,7 @@ struct aw_teacher_ops {
     bool from_record; /* in rounds from the workload's episodes, while the stage says so; else by
                        * searches, which come more and more rarely, and explore nothing */
     bool least_cost;  /* it knows no objective but the least cost */
+    bool looks;       /* while a workload is young it only chooses anew among what others lived */
     bool same_shape;  /* a shared model's policy is taken unchanged: it must have the same shape */
     bool shares;      /* its networks serve all workloads of a category (policy/peers.h) */
 

@@ -12,7 +12,9 @@
 #define ENOUGH_MINUTES 1440u /* of load, to know what there may be */
 #define STRESS         1.5   /* more load than ever seen, where nothing is known */
 #define CAREFUL_LEAST  0.2   /* of the target, where nothing is known */
-#define TRIED_STRESS   1.1   /* times the load, and .. */
+#define TRIED_STRESS   1.1   /* times the load at most, .. */
+#define TRIED_STEADY   1.02  /* .. where it never grew at least, and .. */
+#define BLOCK_MINUTES  30u   /* whose highest loads tell whether it grows */
 #define TRIED_CAREFUL  0.7   /* .. of the target, where a trial comes before it acts alone */
 #define UNSCORED       10u   /* steps: how it stood before is nobody's merit */
 #define CHECK_SEED     0x5eedu
@@ -22,8 +24,9 @@
 #define STARTS         2u
 #define MISS_PRICE     0.5 /* of ln cost, for missing twice the target */
 #define MISS_MORE      1.5
-#define MARGIN_LEAST   1.1  /* to begin a search with */
-#define IDLE           1e-3 /* of what was wanted: as little use as is told apart from none */
+#define MARGIN_LEAST   1.1   /* to begin a search with */
+#define RECORD_MINUTES 240.0 /* of load, that tell as much of a cost as others' lives do */
+#define IDLE           1e-3  /* of what was wanted: as little use as is told apart from none */
 
 #define AW_CONF_OF struct aw_rehearse_settings
 const struct aw_conf_field aw_rehearse_fields[] = {
@@ -62,6 +65,21 @@ double aw_rehearse_busier(uint32_t minutes_seen)
     return 1 + STRESS * fmax(0, 1 - minutes_seen / (double)ENOUGH_MINUTES);
 }
 
+/* By how much the load has outgrown all that had been before. */
+static double growth(const struct aw_rehearse_config *config)
+{
+    double high = 0, most = 1;
+    for (uint32_t from = 0; from < config->minutes; from += BLOCK_MINUTES) {
+        double block = 0;
+        for (uint32_t m = from; m < config->minutes && m < from + BLOCK_MINUTES; m++)
+            block = fmax(block, (double)config->load_per_s[m]);
+        if (from > 0)
+            most = high > 0 ? fmax(most, block / high) : INFINITY;
+        high = fmax(high, block);
+    }
+    return most;
+}
+
 static enum aw_err make_copy(struct aw_rehearsal *r, uint32_t index, struct aw_diag *diag)
 {
     const struct aw_rehearse_config *config = &r->config;
@@ -80,7 +98,8 @@ static enum aw_err make_copy(struct aw_rehearsal *r, uint32_t index, struct aw_d
     sim.in_place = config->in_place;
     copy->error = fit.error;
     /* every other copy is busier than the past was */
-    const double busier = config->tried ? TRIED_STRESS : aw_rehearse_busier(config->minutes_seen);
+    const double busier = config->tried ? fmin(TRIED_STRESS, fmax(TRIED_STEADY, growth(config)))
+                                        : aw_rehearse_busier(config->minutes_seen);
     copy->load_factor = index % 2 ? busier : 1;
     copy->slo = config->slo;
     copy->slo.latency_us_p99 *= exp(-fit.bias);
@@ -382,7 +401,8 @@ enum aw_err aw_rehearsal_play_peers(struct aw_rehearsal *r, const struct aw_peer
     return play(r, &(struct player){.peers = peers}, seed, ret);
 }
 
-double aw_rehearsal_value(const struct aw_rehearsal *r, const struct aw_rehearsed *each)
+/* Of the cost on copies only `part` counts. */
+static double value_of(const struct aw_rehearsal *r, const struct aw_rehearsed *each, double part)
 {
     double cost = 0, share = 0, worst = 0;
     for (uint32_t i = 0; i < r->count; i++) {
@@ -400,7 +420,12 @@ double aw_rehearsal_value(const struct aw_rehearsal *r, const struct aw_rehearse
         price += MISS_PRICE * fmin(over - 1, 1);
     if (over > 2)
         price += MISS_MORE * log(over / 2);
-    return cost / r->count + price;
+    return part * cost / r->count + price;
+}
+
+double aw_rehearsal_value(const struct aw_rehearsal *r, const struct aw_rehearsed *each)
+{
+    return value_of(r, each, 1);
 }
 
 /* --- the search ------------------------------------------------------------------------------- */
@@ -535,6 +560,36 @@ static enum aw_err seek(struct aw_rehearsal *r, enum aw_rehearse_from from, doub
     return err ? err : contend(r, x, from, seed, best);
 }
 
+enum aw_err aw_rehearsal_rank(struct aw_rehearsal *r, const struct aw_rehearse_lived *lived,
+                              uint64_t seed, double *ret)
+{
+    const double seen = r->config.minutes_seen;
+    const double part = lived->expected ? seen / (seen + RECORD_MINUTES) : 1;
+    for (uint32_t i = 0; i < lived->count; i++) {
+        struct aw_rehearsed each[AW_REHEARSE_COPIES_MAX];
+        const enum aw_err err = aw_rehearsal_play(r, &lived->rule[i], seed, each);
+        if (err)
+            return err;
+        ret[i] = value_of(r, each, part) + (lived->expected ? (1 - part) * lived->expected[i] : 0);
+    }
+    return AW_OK;
+}
+
+/* The best of what others have lived, as the copies and they say. */
+static enum aw_err start_lived(struct aw_rehearsal *r, const struct aw_rehearse_lived *lived,
+                               uint64_t seed, double *x)
+{
+    double value[AW_REHEARSE_LIVED_MAX];
+    uint32_t best = 0;
+    AW_ASSERT(lived->count <= AW_REHEARSE_LIVED_MAX);
+    const enum aw_err err = aw_rehearsal_rank(r, lived, seed, value);
+    for (uint32_t i = 1; !err && i < lived->count; i++)
+        best = value[i] < value[best] ? i : best;
+    if (!err)
+        memcpy(x, lived->rule[best].x, sizeof lived->rule[best].x);
+    return err;
+}
+
 enum aw_err aw_rehearsal_search(struct aw_rehearsal *r, const struct aw_rehearse_starts *starts,
                                 uint64_t seed, struct aw_rehearse_found *ret_found)
 {
@@ -544,14 +599,13 @@ enum aw_err aw_rehearsal_search(struct aw_rehearsal *r, const struct aw_rehearse
     for (uint32_t s = 0; s < STARTS; s++)
         value[s] = INFINITY;
     enum aw_err err = AW_OK;
-    const bool lived = starts->lived_count > 0;
-    const uint32_t tries = lived ? starts->lived_count : r->config.settings.tries;
+    const bool lived = starts->lived.count > 0;
+    const uint32_t tries = lived ? 0 : r->config.settings.tries;
+    if (lived)
+        err = start_lived(r, &starts->lived, seed, start[0]);
     for (uint32_t i = 0; !err && i < tries; i++) {
         double x[AW_CAPACITY_RULE_DIM], v;
-        if (lived)
-            memcpy(x, starts->lived[i].x, sizeof x);
-        else
-            draw(&rng, i, tries, x);
+        draw(&rng, i, tries, x);
         if ((err = judge(r, x, seed, &v)))
             break;
         uint32_t at = STARTS;

@@ -29,6 +29,7 @@
 #define AW_REHEARSE_COPIES_MAX  8u
 #define AW_REHEARSE_MINUTES_MAX 1440u
 #define AW_REHEARSE_MINUTES_MIN 30u
+#define AW_REHEARSE_LIVED_MAX   128u
 
 struct aw_rehearse_settings {
     uint32_t copies;
@@ -123,12 +124,25 @@ AW_NODISCARD enum aw_err aw_rehearsal_translate(struct aw_rehearsal *rehearsal,
                                                 const struct aw_rehearse_network *network,
                                                 uint64_t seed, struct aw_capacity_rule *ret_rule);
 
+/* Rules that others have lived (all borrowed), and what became of them there: `expected` is their
+ * ln cost and the price of their misses; NULL: nobody knows. */
+struct aw_rehearse_lived {
+    const struct aw_capacity_rule *rule; /* [count] */
+    const double *expected;              /* [count] */
+    uint32_t count;
+};
+/* What each would be worth here: what copies say, the more so the longer the record is, and what is
+ * expected. Half an hour of load shows what a rule costs, and little of what it may miss. `ret` has
+ * room for all. */
+AW_NODISCARD enum aw_err aw_rehearsal_rank(struct aw_rehearsal *rehearsal,
+                                           const struct aw_rehearse_lived *lived, uint64_t seed,
+                                           double *ret);
+
 /* Where a search begins beside its own draws (borrowed; NULL: none). */
 struct aw_rehearse_starts {
     const struct aw_capacity_rule *known;  /* what is in force */
     const struct aw_capacity_rule *taught; /* what another policy does (aw_rehearsal_translate) */
-    const struct aw_capacity_rule *lived;  /* [lived_count] by others; in the place of draws */
-    uint32_t lived_count;
+    struct aw_rehearse_lived lived;        /* in the place of draws */
 };
 enum aw_rehearse_from { AW_REHEARSE_DRAWN, AW_REHEARSE_KNOWN, AW_REHEARSE_TAUGHT };
 struct aw_rehearse_found {

@@ -143,7 +143,7 @@ static void a_search_begins_at_the_best_of_what_others_have_lived(void **state)
         aw_capacity_rule_plain(&lived[i]);
     lived[0].x[AW_CAPACITY_RULE_MARGIN] = 0; /* too little, too much, and the plain one */
     lived[2].x[AW_CAPACITY_RULE_MARGIN] = 1;
-    const struct aw_rehearse_starts starts = {.lived = lived, .lived_count = 3};
+    const struct aw_rehearse_starts starts = {.lived = {.rule = lived, .count = 3}};
     struct aw_rehearse_found found;
     assert_ok(aw_rehearsal_search(r, &starts, 1, &found));
     assert_int_equal(found.from, AW_REHEARSE_DRAWN);
@@ -157,6 +157,58 @@ static void a_search_begins_at_the_best_of_what_others_have_lived(void **state)
     }
     assert_true(nearest < 0.5);
     aw_rehearsal_free(r);
+}
+
+/* After half an hour others' lives decide, after a day the copies. */
+static void what_others_lived_counts_less_the_longer_the_record_is(void **state)
+{
+    (void)state;
+    struct aw_rehearse_config config = config_of(60);
+    struct aw_capacity_rule rule[2];
+    for (uint32_t i = 0; i < 2; i++)
+        aw_capacity_rule_plain(&rule[i]);
+    rule[0].x[AW_CAPACITY_RULE_MARGIN] = 0.2; /* far too little here, .. */
+    rule[1].x[AW_CAPACITY_RULE_MARGIN] = 0.9;
+    const double expected[2] = {0, 6}; /* .. and elsewhere it was not */
+    struct aw_rehearse_lived lived = {.rule = rule, .count = 2};
+    double value[2], alone[2];
+    config.minutes_seen = 30;
+    struct aw_rehearsal *r = rehearsal_of(&config);
+    assert_ok(aw_rehearsal_rank(r, &lived, 1, alone));
+    assert_true(alone[1] < alone[0]);
+    lived.expected = expected;
+    assert_ok(aw_rehearsal_rank(r, &lived, 1, value));
+    assert_true(value[0] < value[1]);
+    aw_rehearsal_free(r);
+    config.minutes_seen = 10 * 1440;
+    r = rehearsal_of(&config);
+    assert_ok(aw_rehearsal_rank(r, &lived, 1, value));
+    assert_true(value[1] < value[0]);
+    aw_rehearsal_free(r);
+}
+
+/* A load that never grew is prepared for as it is, one that did for more. */
+static void copies_are_busier_where_the_load_grows(void **state)
+{
+    (void)state;
+    struct aw_rehearse_config config = config_of(120);
+    struct aw_capacity_rule plain;
+    struct aw_rehearsed each[2];
+    float load[120];
+    aw_capacity_rule_plain(&plain);
+    config.settings.copies = 2;
+    config.tried = true;
+    config.load_per_s = load;
+    double busier[2];
+    for (uint32_t grows = 0; grows < 2; grows++) {
+        for (uint32_t m = 0; m < 120; m++)
+            load[m] = 3 * life.load_per_s[0] * (grows && m >= 90 ? 1.3f : 1.0f);
+        struct aw_rehearsal *r = rehearsal_of(&config);
+        assert_ok(aw_rehearsal_play(r, &plain, 1, each));
+        busier[grows] = each[1].cost_per_hour / each[0].cost_per_hour;
+        aw_rehearsal_free(r);
+    }
+    assert_true(busier[1] > busier[0] + 0.03);
 }
 
 static void a_play_is_a_function_of_capacity_rule_and_seed(void **state)
@@ -516,6 +568,8 @@ AW_TEST_GROUP("rehearse")
         cmocka_unit_test(the_search_finds_what_is_better_than_the_plain_capacity_rule),
         cmocka_unit_test(a_search_is_repeatable_and_keeps_what_is_known_to_be_good),
         cmocka_unit_test(a_search_begins_at_the_best_of_what_others_have_lived),
+        cmocka_unit_test(what_others_lived_counts_less_the_longer_the_record_is),
+        cmocka_unit_test(copies_are_busier_where_the_load_grows),
         cmocka_unit_test(a_play_is_a_function_of_capacity_rule_and_seed),
         cmocka_unit_test(a_copy_that_was_busier_than_the_past_can_be_as_busy_as_it),
         cmocka_unit_test(costs_are_compared_with_needs_episode_by_episode),
