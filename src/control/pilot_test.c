@@ -387,8 +387,9 @@ static void a_policy_that_others_have_lived_acts_after_ten_minutes(void **state)
     aw_library_deinit(&library);
 }
 
-/* Elsewhere a rule of twelve times the need was the cheaper one, and was taken; after an hour copies
- * show that here it is not. The other one takes its place without a trial: others have lived it. */
+/* Elsewhere a rule of twelve times the need was the cheaper one, and was taken; after an hour
+ * copies show that here it is not. The other one takes its place without a trial: others have
+ * lived it. */
 static void what_was_chosen_is_chosen_anew_by_what_was_seen_since(void **state)
 {
     (void)state;
