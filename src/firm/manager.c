@@ -11,7 +11,9 @@
 #define SECOND       AW_GRAPH_S_NS
 #define CULPRITS_MAX 7u
 #define CALM_NS      (5 * SECOND)  /* after which what was given may be taken back */
-#define BAN_NS       (15 * SECOND) /* who was given something in vain */
+#define BAN_NS       (2 * SECOND)  /* who was given something in vain; doubled every time .. */
+#define BAN_DOUBLED  4u            /* .. at most so often */
+#define BAN_OLD_NS   (60 * SECOND) /* .. and forgotten */
 #define REPLACE_NS   (8 * SECOND)  /* from one replacement to the next */
 #define PEAK_FADE    0.985         /* a step: half of a peak is forgotten in 23 s */
 #define TRIM_MOST    0.85          /* of a limit that stays, in one step */
@@ -211,7 +213,10 @@ static void undo(struct aw_firm_manager *manager, struct aw_firm_desk *desk,
                                true, reason);
         care->given[r] = false;
     }
-    care->banned_ns = aw__firm_now(desk) + BAN_NS;
+    if (aw__firm_now(desk) > care->banned_ns + BAN_OLD_NS)
+        care->bans = 0;
+    care->banned_ns = aw__firm_now(desk) + BAN_NS * (1 << care->bans);
+    care->bans += care->bans < BAN_DOUBLED;
     care->missed = 0;
     care->given_ns = 0;
 }

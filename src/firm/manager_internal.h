@@ -10,6 +10,7 @@ struct aw__firm_care { /* of a service */
     int64_t given_ns;  /* when it was last given something; 0: never */
     int64_t replaced_ns;
     int64_t banned_ns; /* until then it is left alone: giving did not help */
+    uint32_t bans;     /* in a row */
     uint32_t missed;   /* steps since, in which the SLO was missed */
     bool given[AW_GRAPH_RESOURCES];
     double before[AW_GRAPH_RESOURCES]; /* limits then */

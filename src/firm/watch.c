@@ -16,6 +16,7 @@
 #define FAILED_RATIO  2.0  /* of the SLO, that a request counts which was turned away */
 #define RISE_MIN      0.15 /* of use: less is no change */
 #define STALL_MUCH    0.25
+#define ONE_DRY       0.8  /* of a single replica's periods */
 #define GAP_SHARE     0.05 /* of the excess that a slow network must explain */
 #define LOAD_MORE     1.3  /* visits over the usual number from which load is the cause */
 
@@ -275,6 +276,11 @@ static void diagnose(const struct aw_firm_watch *watch, struct aw_firm_suspect *
             (reading->use[r] - usual->use[r] > RISE_MIN || reading->stall[r] > STALL_MUCH))
             suspect->lacks = r;
     }
+    /* one of several replicas is short of it, and the mean of all hides that */
+    if (suspect->lacks == AW_GRAPH_RESOURCES && reading->replicas > 1 &&
+        reading->throttled * reading->replicas > ONE_DRY &&
+        reading->stall[AW_GRAPH_CPU] > STALL_MUCH)
+        suspect->lacks = AW_GRAPH_CPU;
     if (suspect->lacks == AW_GRAPH_RESOURCES && culprit)
         suspect->slow_network = culprit->called_ns + culprit->calling_ns > culprit->own_ns &&
                                 culprit->feature[AW_FEATURE_EXCESS] > GAP_SHARE;
