@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "base/text.h"
+#include "trace/read.h"
 
 #define CELLS_MAX 32u
 #define PATH_LEN  4096u
@@ -250,7 +250,7 @@ static enum aw_err parse_file(struct aw_recorded *recorded, const char *path, bo
     char *bytes = NULL;
     size_t len = 0;
     enum aw_err err =
-        aw_file_read(path, AW_RECORDED_BYTES_MAX, recorded->alloc, &bytes, &len, diag);
+        aw_packed_read(path, AW_RECORDED_BYTES_MAX, recorded->alloc, &bytes, &len, diag);
     if (err)
         return err;
     struct lines lines = {.name = path, .at = bytes, .end = bytes + len};

@@ -1,7 +1,7 @@
 /*
  * peers.h - other ways to learn from known workloads, at the budget of the neural process (net.h):
- * the same inputs but for the embedding, the same layers, as many rows of training. They get to know
- * a workload by some gradient steps on its shots instead of by an encoder.
+ * the same inputs but for the embedding, the same layers, as many rows of training. They get to
+ * know a workload by some gradient steps on its shots instead of by an encoder.
  *
  * Call order: new (which trains), predict, free.
  * Memory:     sized at new. predict does not allocate.
