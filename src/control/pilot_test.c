@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "control/pilot_internal.h"
 #include "control/pilot_peek.h"
 #include "control/pilot_testing.h"
 #include "policy/capacity.h"
@@ -403,18 +404,21 @@ static void what_was_chosen_is_chosen_anew_by_what_was_seen_since(void **state)
     aw_library_prepare(&library);
     bench_prepare(&b);
     b.config.library = &library;
-    b.config.slo.latency_us_p99 *= 4;
-    b.task.slo_latency_us *= 4;
+    b.config.slo.latency_us_p99 *= 2;
+    b.task.slo_latency_us *= 2;
     b.config.rehearse.tries_near = 10;
     bench_begin(&b);
-    const uint64_t first = aw_capacity_rule_id(&library.rule[0]);
     for (uint32_t t = 0; t < 100; t++)
         bench_tick(&b);
+    const struct aw_capacity *mine = aw_capacity_of(&b.pilot->policy);
+    const struct aw_capacity_rule of[] = {aw_capacity_lived(mine, 0, 0),
+                                          aw_capacity_lived(mine, 0, 1)};
+    const uint64_t first = aw_capacity_rule_id(&of[0]);
     assert_true(aw__pilot_policy_id(b.pilot) == first);
     for (uint32_t t = 0; t < 600 && aw__pilot_policy_id(b.pilot) == first; t++)
         bench_tick(&b);
     assert_true(b.pilot->memory.minute_count < 180);
-    assert_true(aw__pilot_policy_id(b.pilot) == aw_capacity_rule_id(&library.rule[1]));
+    assert_true(aw__pilot_policy_id(b.pilot) == aw_capacity_rule_id(&of[1]));
     const struct aw_decision *d = bench_tick(&b);
     assert_int_equal(d->actor, AW_ACTOR_AGENT);
     assert_string_equal(d->origin.name, "library");

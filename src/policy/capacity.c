@@ -95,15 +95,6 @@ bool aw_capacity_expect(const struct aw_capacity *capacity, struct aw_library_ex
     return true;
 }
 
-void aw_capacity_take(struct aw_capacity *capacity, uint32_t rule)
-{
-    const struct aw_policy_known known = capacity->memory.known;
-    const struct aw_capacity_rule *of = &capacity->task.library->rule[rule];
-    aw_capacity_set(capacity, of, aw_capacity_rule_id(of));
-    aw_capacity_rule_changed(&capacity->memory.lived);
-    capacity->memory.known = known;
-}
-
 /* Rules were lived under loads of cores, where a request alone takes two thirds of what the SLO
  * allows. Where smaller replicas were far below the SLO under the fallback, their size does here,
  * and no more than twice the need is kept: what was lived here outranks what was lived elsewhere.
@@ -121,6 +112,22 @@ static struct aw_capacity_rule fitted(const struct aw_capacity_rule *rule, const
         fit.x[AW_CAPACITY_RULE_MARGIN] =
             aw_capacity_rule_place(AW_CAPACITY_RULE_MARGIN, FIT_MARGIN_MOST);
     return fit;
+}
+
+struct aw_capacity_rule aw_capacity_lived(const struct aw_capacity *capacity, uint32_t level,
+                                          uint32_t rule)
+{
+    const struct aw_capacity_rule *of = &capacity->task.library->rule[rule];
+    return level == 0 ? fitted(of, capacity->memory.seen) : *of;
+}
+
+void aw_capacity_take(struct aw_capacity *capacity, uint32_t rule)
+{
+    const struct aw_policy_known known = capacity->memory.known;
+    const struct aw_capacity_rule of = aw_capacity_lived(capacity, known.level, rule);
+    aw_capacity_set(capacity, &of, aw_capacity_rule_id(&of));
+    aw_capacity_rule_changed(&capacity->memory.lived);
+    capacity->memory.known = known;
 }
 
 /* Whether its numbers are a rule of the library as it was fitted to what was seen. */
@@ -146,9 +153,7 @@ static void choose(struct aw_capacity *capacity, uint32_t level, bool more)
     uint64_t id;
     do {
         aw_library_choose(library, &ask, &choice);
-        rule = library->rule[choice.rule];
-        if (level == 0) /* what misses again and again gets the size that the rule was lived with */
-            rule = fitted(&rule, memory->seen);
+        rule = aw_capacity_lived(capacity, level, choice.rule);
         id = aw_capacity_rule_id(&rule);
     } while (more && id == before && ++ask.level <= SWITCH_LEVEL_MAX);
     if (id != before) {

@@ -13,6 +13,7 @@
 struct starts {
     struct aw_capacity_rule taught;
     struct aw_policy_origin origin[AW_REHEARSE_TAUGHT + 1]; /* by enum aw_rehearse_from */
+    struct aw_capacity_rule rule[AW_LIBRARY_RULES_MAX];
     double expected[AW_LIBRARY_RULES_MAX];
     struct aw_rehearse_starts at;
 };
@@ -38,8 +39,9 @@ static enum aw_err taught(const struct aw_lesson *lesson, struct aw_rehearsal *r
     return err;
 }
 
-/* The rules of the library, if there is one, and what they would take here. */
-static struct aw_rehearse_lived lived(const struct aw_lesson *lesson, double *expected)
+/* The rules of the library, if there is one, as they would act here, and what they would take. */
+static struct aw_rehearse_lived lived(const struct aw_lesson *lesson, struct aw_capacity_rule *rule,
+                                      double *expected)
 {
     const struct aw_capacity *capacity = lesson->policy.self;
     const struct aw_library *library = lesson->policy_task->library;
@@ -47,9 +49,11 @@ static struct aw_rehearse_lived lived(const struct aw_lesson *lesson, double *ex
     if (!library)
         return (struct aw_rehearse_lived){0};
     const bool known = aw_capacity_expect(capacity, of);
+    for (uint32_t i = 0; i < library->rules; i++)
+        rule[i] = aw_capacity_lived(capacity, capacity->memory.known.level, i);
     for (uint32_t i = 0; known && i < library->rules; i++)
         expected[i] = of[i].cost + of[i].weight * of[i].price;
-    return (struct aw_rehearse_lived){library->rule, known ? expected : NULL, library->rules};
+    return (struct aw_rehearse_lived){rule, known ? expected : NULL, library->rules};
 }
 
 static enum aw_err find_starts(const struct aw_lesson *lesson, struct aw_rehearsal *rehearsal,
@@ -59,7 +63,7 @@ static enum aw_err find_starts(const struct aw_lesson *lesson, struct aw_rehears
     enum aw_err err = AW_ERR_NODATA;
     *ret = (struct starts){.origin[AW_REHEARSE_KNOWN] = lesson->origin,
                            .at.known = capacity->memory.id ? &capacity->memory.rule : NULL};
-    ret->at.lived = lived(lesson, ret->expected);
+    ret->at.lived = lived(lesson, ret->rule, ret->expected);
     if (lesson->learner)
         err = taught(lesson, rehearsal, &ret->taught, &ret->origin[AW_REHEARSE_TAUGHT]);
     if (!err)
@@ -136,8 +140,9 @@ static enum aw_err search(struct aw_lesson *lesson, struct aw_rehearsal *rehears
 static enum aw_err look(struct aw_lesson *lesson, struct aw_rehearsal *rehearsal)
 {
     struct aw_capacity *capacity = lesson->policy.self;
+    struct aw_capacity_rule rule[AW_LIBRARY_RULES_MAX];
     double expected[AW_LIBRARY_RULES_MAX], value[AW_LIBRARY_RULES_MAX];
-    const struct aw_rehearse_lived rules = lived(lesson, expected);
+    const struct aw_rehearse_lived rules = lived(lesson, rule, expected);
     if (!rules.expected)
         return AW_OK;
     const enum aw_err err = aw_rehearsal_rank(rehearsal, &rules, lesson->seed, value);
