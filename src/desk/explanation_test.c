@@ -605,6 +605,7 @@ static void every_byte_of_config_is_carried(void **state)
     /* what a policy was made from decides nothing once it is made: it is part of the state */
     memset(carried + offsetof(struct aw_pilot_config, model), 1, sizeof config.model);
     memset(carried + offsetof(struct aw_pilot_config, library), 1, sizeof config.library);
+    memset(carried + offsetof(struct aw_pilot_config, unknown), 1, sizeof config.unknown);
     memset(carried + offsetof(struct aw_pilot_config, peers), 1, sizeof config.peers);
     /* a kind of policy that is the caller's own has no name to be told by */
     memset(carried + offsetof(struct aw_pilot_config, policy), 1, sizeof config.policy);
