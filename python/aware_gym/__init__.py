@@ -17,6 +17,13 @@ Without gymnasium the classes are the same, with small spaces of their own. Ever
 other side is an aware_gym.Error with one sentence and a status code.
 """
 
+try:
+    import grpc as _grpc # noqa: F401
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "aware_gym needs grpcio, protobuf and numpy for this Python: pip install grpcio protobuf "
+        "numpy, or use Debian's /usr/bin/python3 with python3-grpcio") from error
+
 from .agent import Attendance, attend
 from .check import Finding, check_env, check_vec_env
 from .check_parallel import check_parallel_env

@@ -97,7 +97,15 @@ enum aw_err aw_daemon_config_workloads(struct aw_daemon_config *config, uint32_t
     config->load = aw_alloc_new(NULL, count, sizeof *config->load);
     if (!config->workload || !config->load)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " workloads", count);
-    enum aw_err err = aw_job_workloads_of(&config->set, NULL, config->workload, config->load, diag);
+    enum aw_err err = AW_OK;
+    if (!config->local && count > 0 && !config->set.app_count) {
+        if ((err = aw_profile_set_stand_in(&config->set, diag)))
+            return err;
+        aw_log_warn(log, "no SimulatedApplication in the files: generated ones stand in",
+                    AW_LOG_STR("load", config->set.apps[0].load),
+                    AW_LOG_STR("application", config->set.apps[0].pool));
+    }
+    err = aw_job_workloads_of(&config->set, NULL, config->workload, config->load, diag);
     if (err)
         return err;
     config->count = count;

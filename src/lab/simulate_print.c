@@ -92,7 +92,7 @@ static bool is_shown(uint32_t column)
 }
 
 /* Columns in which a policy wins that gives the workload less than it needs; there only those that
- * keep the SLO compete, if there are any. */
+ * keep the SLO compete. */
 static bool is_spending(uint32_t column)
 {
     static const char *const names[] = {"cost",          "cpu_utilization", "memory_utilization",
@@ -109,11 +109,7 @@ bool aw__simulate_competes(const struct aw__simulate *ask,
                            const struct aw_simulate_summary *summary, uint32_t column,
                            uint32_t policy)
 {
-    bool any_kept = false;
-    for (uint32_t i = 0; i < ask->policy_count; i++)
-        any_kept |= summary[i].slo_kept && !ask->policy[i].is_oracle;
-    return !ask->policy[policy].is_oracle &&
-           (summary[policy].slo_kept || !any_kept || !is_spending(column));
+    return !ask->policy[policy].is_oracle && (summary[policy].slo_kept || !is_spending(column));
 }
 
 /* Whether `policy` has the best figure of those that compete. */
@@ -126,9 +122,13 @@ static bool is_best(const struct aw__simulate *ask, const struct aw_simulate_sum
         return false;
     for (uint32_t i = 0; i < ask->policy_count; i++) {
         const double theirs = aw_simulate_column_get(&summary[i].mean, column);
-        if (!aw__simulate_competes(ask, summary, column, i) || i == policy)
+        if (ask->policy[i].is_oracle || i == policy)
             continue;
         alone = false;
+        if (!aw__simulate_competes(ask, summary, column, i)) {
+            alike = false; /* it spends what it likes: it misses the SLO */
+            continue;
+        }
         alike &= theirs == ours;
         if (aw_simulate_column[column].better == AW_SIMULATE_HIGH ? theirs > ours : theirs < ours)
             return false;
@@ -166,7 +166,7 @@ static enum aw_err print_table(const struct aw_call *run, const struct aw__simul
         return err;
     putchar('\n');
     if (starred)
-        puts("* the best; in what is spent, of those that keep the SLO");
+        puts("* the best; for cost and usage, of those within their SLO budget");
     if (oracle)
         puts("An oracle knows the load to come: a ceiling, not a controller.");
     for (uint32_t i = 0; i < ask->policy_count; i++) {

@@ -246,6 +246,10 @@ AW_NODISCARD enum aw_err aw_profile_set_check(struct aw_profile_set *set,
                                               struct aw_profile_report *report,
                                               struct aw_diag *diag);
 
+/* Where no SimulatedApplication was written: a generated one for the target of each profile, by its
+ * name, that can meet the SLO if any can, under a daily load of two cores. Otherwise nothing. */
+AW_NODISCARD enum aw_err aw_profile_set_stand_in(struct aw_profile_set *set, struct aw_diag *diag);
+
 /* The application that stands for a profile's target; NULL: none was written. */
 const struct aw_profile_app *aw_profile_set_app(const struct aw_profile_set *set,
                                                 const struct aw_profile *profile);

@@ -2,6 +2,7 @@
 #include "profile/profile_internal.h"
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/quantity.h"
 #include "base/text.h"
 
@@ -14,6 +15,13 @@
 #include <sys/stat.h>
 
 #define CAPACITY_FIRST 16u
+/* Applications that stand in: of the pool and the range that are learned from, with an SLO that is
+ * a half above what a request alone takes, as environments have it. */
+#define STAND_IN_SEED  1u
+#define STAND_IN_POOL  560u
+#define STAND_IN_SLO   1.5
+#define STAND_IN_LOAD  "diurnal:peak=3,period=24h"
+#define STAND_IN_CORES 2.0
 #define GROUP          "autoscaling.aware.dev/"
 
 void aw_profile_set_init(struct aw_profile_set *set, const struct aw_alloc *alloc)
@@ -550,6 +558,51 @@ out:
     aw_alloc_free(set->alloc, list);
     aw_alloc_free(set->alloc, used);
     return err;
+}
+
+/* The first from where its name points to that can meet its SLO; there, if none can. */
+static uint32_t stand_in_index(const struct aw_profile *profile)
+{
+    const uint64_t hash =
+        aw_hash_text(aw_hash_byte(aw_hash_text(AW_HASH_BEGIN, profile->namespace), 0xff),
+                     profile->target_name);
+    const uint32_t first = (uint32_t)(hash % STAND_IN_POOL);
+    for (uint32_t i = 0; i < STAND_IN_POOL; i++) {
+        const uint32_t index = (first + i) % STAND_IN_POOL;
+        struct aw_app app;
+        aw_app_generate(STAND_IN_SEED, index, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT, &app);
+        if (!(profile->pilot.slo.latency_us_p99 > 0) ||
+            STAND_IN_SLO * aw_app_unloaded_p99_us(&app, 1, 0) <= profile->pilot.slo.latency_us_p99)
+            return index;
+    }
+    return first;
+}
+
+enum aw_err aw_profile_set_stand_in(struct aw_profile_set *set, struct aw_diag *diag)
+{
+    const uint32_t count = set->app_count ? 0 : set->profile_count;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct aw_profile *profile = &set->profiles[i];
+        void *block = set->apps;
+        const enum aw_err err =
+            grow(set->alloc, &block, set->app_count, &set->app_capacity, AW_PROFILE_APPS_MAX,
+                 sizeof *set->apps, "simulated applications", diag);
+        set->apps = block;
+        if (err)
+            return err;
+        struct aw_profile_app *app = &set->apps[set->app_count++];
+        const uint32_t index = stand_in_index(profile);
+        *app = (struct aw_profile_app){.place = profile->place,
+                                       .load = STAND_IN_LOAD,
+                                       .load_cores = STAND_IN_CORES,
+                                       .load_seed = index};
+        memcpy(app->name, profile->target_name, sizeof app->name);
+        memcpy(app->namespace, profile->namespace, sizeof app->namespace);
+        aw_app_generate(STAND_IN_SEED, index, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT,
+                        &app->app);
+        snprintf(app->pool, sizeof app->pool, "%u:%" PRIu32, STAND_IN_SEED, index);
+    }
+    return AW_OK;
 }
 
 const struct aw_profile_app *aw_profile_set_app(const struct aw_profile_set *set,

@@ -23,11 +23,12 @@
     const able = P.filter((p) => p.competes[k]);
     const worth = able.map((p) => p.summary[k]);
     const best = c.better === "high" ? Math.max(...worth) : Math.min(...worth);
-    const alike = worth.every((v) => v === worth[0]);
+    const others = P.filter((p) => !p.oracle).length;
+    const alike = able.length === others && worth.every((v) => v === worth[0]);
     for (const p of P) {
       const v = p.summary[k];
       const td = el("td", { textContent: UNIT[c.unit](v) });
-      if (able.length > 1 && p.competes[k] && !alike && v === best) td.className = "best";
+      if (others > 1 && p.competes[k] && !alike && v === best) td.className = "best";
       if (c.name === "violation_share" && v > D.slo_budget) td.classList.add("bad");
       row.append(td);
     }

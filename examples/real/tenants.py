@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Four applications overcommitted on this machine, as real processes under real load.
 
-    examples/tenants/real.py [--aware build/aware] [--repeats 3] [--minutes 30] [--speed 30]
+    examples/real/tenants.py [--aware build/aware] [--repeats 3] [--minutes 30] [--speed 30]
 
 In turn, as often as --repeats says: each application alone; all four under HPA and VPA, each for
-itself; the same behind the arbiter (terms of examples/tenants/real.yaml); agents that were taught
+itself; the same behind the arbiter (terms of examples/real/tenants.yaml); agents that were taught
 together, behind it. The first ten minutes of control, in which no agent acts, are not counted. Needs
 control groups, as `aware run --cluster local` does. Prints a table: steps that missed the SLO, and
 cores held, mean and deviation over the repeats.
@@ -25,7 +25,7 @@ WARM_S = 600
 
 
 def documents():
-    return (HERE / "real.yaml").read_text().split("\n---\n")
+    return (HERE / "tenants.yaml").read_text().split("\n---\n")
 
 
 def is_app(text, app):
@@ -33,7 +33,7 @@ def is_app(text, app):
 
 
 def file_of(apps, arbiter, agent):
-    """real.yaml with these applications alone, with or without terms, under this agent."""
+    """tenants.yaml with these applications alone, with or without terms, under this agent."""
     kept = []
     for text in documents():
         tenant = "kind: Tenant" in text
