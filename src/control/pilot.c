@@ -186,6 +186,7 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
         .prices = config->prices,
         .step_s = config->step_s,
         .library = whole ? config->library : NULL,
+        .unknown = config->unknown,
         .peers = config->peers};
     if (!err &&
         (aw_policy_new(kind_of(config), &pilot->policy_task, alloc, &pilot->policy) ||

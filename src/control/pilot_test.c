@@ -411,8 +411,7 @@ static void what_was_chosen_is_chosen_anew_by_what_was_seen_since(void **state)
     for (uint32_t t = 0; t < 100; t++)
         bench_tick(&b);
     const struct aw_capacity *mine = aw_capacity_of(&b.pilot->policy);
-    const struct aw_capacity_rule of[] = {aw_capacity_lived(mine, 0, 0),
-                                          aw_capacity_lived(mine, 0, 1)};
+    const struct aw_capacity_rule of[] = {aw_capacity_lived(mine, 0), aw_capacity_lived(mine, 1)};
     const uint64_t first = aw_capacity_rule_id(&of[0]);
     assert_true(aw__pilot_policy_id(b.pilot) == first);
     for (uint32_t t = 0; t < 600 && aw__pilot_policy_id(b.pilot) == first; t++)

@@ -192,7 +192,10 @@ enum aw_err aw_local_run_grow(struct aw_local_run *run, const struct aw_daemon_c
             ? aw_fail(diag, AW_ERR_LIMIT, "at most %u workloads on one machine, found %" PRIu32,
                       AW_LOCAL_WORKLOADS_MAX, next->count)
             : aw_local_run_check(next, diag);
-    if (!err && run->made + next->count > RETIRED_MAX)
+    uint32_t fresh = 0;
+    for (uint32_t i = 0; !err && i < next->count; i++)
+        fresh += index_of(run, next->workload[i].pilot.name) == run->count;
+    if (!err && run->made + fresh > RETIRED_MAX)
         err = aw_fail(diag, AW_ERR_LIMIT,
                       "too many workloads have come and gone: restart it; nothing learned is lost");
     for (uint32_t i = 0; !err && i < next->count; i++)

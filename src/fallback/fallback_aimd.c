@@ -102,6 +102,5 @@ void aw__fallback_aimd_decide(struct aw_fallback *policy, const struct aw_sample
             reason->cause = AW_FALLBACK_CAUSE_SLO_EASY;
     }
     if (plan->set != 0)
-        policy->state->aimd_next_us =
-            aw__fallback_next_us(policy->state->aimd_next_us, now_us, policy->settings.aimd_period);
+        policy->state->aimd_next_us = now_us + (int64_t)(policy->settings.aimd_period * 1e6);
 }

@@ -207,6 +207,9 @@ static enum aw_err ask_take(const struct aw_call *run, struct aw__evaluate *ask,
     const char *apps = aw_args_text(args, "apps");
     enum aw_err err = settings_take(ask, args, diag);
     err = err ? err : model_take(run, ask, diag);
+    if (!err && aw_args_given(args, "baselines") && !day)
+        err = aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--baselines",
+                         "belongs to 'aware evaluate day': other tables tune otherwise");
     if (!err && aw_args_given(args, "baselines"))
         err = aw__evaluate_baselines(ask, aw_args_text(args, "baselines"), diag);
     err = err ? err

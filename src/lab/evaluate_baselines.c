@@ -35,7 +35,7 @@ static uint64_t key_of(const struct aw__evaluate *ask, uint32_t turn)
     const struct aw_evaluate_config *config = &ask->config;
     const uint64_t numbers[] = {ask->pool, app->index, config->simulate.seed, config->seeds,
                                 config->simulate.tuning_budget};
-    uint64_t hash = aw_hash_text(AW_HASH_BEGIN, AW_VERSION_NUMBER);
+    uint64_t hash = aw_hash_text(AW_HASH_BEGIN, AW_VERSION_NUMBER " " AW_VERSION_SOURCE);
     hash = aw_hash_bytes(hash, numbers, sizeof numbers);
     hash = mix_fields(hash, aw_simulate_fields, &config->simulate.settings);
     hash = mix_fields(hash, aw_sim_fields, &config->simulate.sim);

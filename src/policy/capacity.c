@@ -99,12 +99,16 @@ bool aw_capacity_expect(const struct aw_capacity *capacity, struct aw_library_ex
  * allows. Where smaller replicas were far below the SLO under the fallback, their size does here,
  * and no more than twice the need is kept: what was lived here outranks what was lived elsewhere.
  * Steps that the fallback missed are then for want of replicas, which the margin sees to. */
-static struct aw_capacity_rule fitted(const struct aw_capacity_rule *rule, const float *seen)
+static struct aw_capacity_rule fitted(const struct aw_capacity_rule *rule,
+                                      const struct aw_capacity_memory *memory)
 {
     struct aw_capacity_rule fit = *rule;
+    const float *seen = memory->seen;
     const double had = exp((double)seen[AW_CONTEXT_SIZE]);
     if (!((double)seen[AW_CONTEXT_MISSED] <= FIT_MISSED_MOST &&
-          (double)seen[AW_CONTEXT_LATENCY] <= FIT_LATENCY_MOST))
+          (double)seen[AW_CONTEXT_LATENCY] <= FIT_LATENCY_MOST) ||
+        memory->context.loaded == 0 ||
+        2 * memory->context.latencies < memory->context.loaded) /* too few say how far it is */
         return fit;
     if (had < aw_capacity_rule_value(rule, AW_CAPACITY_RULE_CPU))
         fit.x[AW_CAPACITY_RULE_CPU] = aw_capacity_rule_place(AW_CAPACITY_RULE_CPU, had);
@@ -112,22 +116,6 @@ static struct aw_capacity_rule fitted(const struct aw_capacity_rule *rule, const
         fit.x[AW_CAPACITY_RULE_MARGIN] =
             aw_capacity_rule_place(AW_CAPACITY_RULE_MARGIN, FIT_MARGIN_MOST);
     return fit;
-}
-
-struct aw_capacity_rule aw_capacity_lived(const struct aw_capacity *capacity, uint32_t level,
-                                          uint32_t rule)
-{
-    const struct aw_capacity_rule *of = &capacity->task.library->rule[rule];
-    return level == 0 ? fitted(of, capacity->memory.seen) : *of;
-}
-
-void aw_capacity_take(struct aw_capacity *capacity, uint32_t rule)
-{
-    const struct aw_policy_known known = capacity->memory.known;
-    const struct aw_capacity_rule of = aw_capacity_lived(capacity, known.level, rule);
-    aw_capacity_set(capacity, &of, aw_capacity_rule_id(&of));
-    aw_capacity_rule_changed(&capacity->memory.lived);
-    capacity->memory.known = known;
 }
 
 /* Whether its numbers are a rule of the library as it was fitted to what was seen. */
@@ -138,6 +126,26 @@ static bool is_fitted(const struct aw_capacity *capacity)
         if (aw_capacity_rule_id(&library->rule[r]) == capacity->memory.id)
             return false;
     return true;
+}
+
+static struct aw_capacity_rule lived_at(const struct aw_capacity *capacity, bool fit, uint32_t rule)
+{
+    const struct aw_capacity_rule *of = &capacity->task.library->rule[rule];
+    return fit ? fitted(of, &capacity->memory) : *of;
+}
+
+struct aw_capacity_rule aw_capacity_lived(const struct aw_capacity *capacity, uint32_t rule)
+{
+    return lived_at(capacity, capacity->memory.known.level == 0 || is_fitted(capacity), rule);
+}
+
+void aw_capacity_take(struct aw_capacity *capacity, uint32_t rule)
+{
+    const struct aw_policy_known known = capacity->memory.known;
+    const struct aw_capacity_rule of = aw_capacity_lived(capacity, rule);
+    aw_capacity_set(capacity, &of, aw_capacity_rule_id(&of));
+    aw_capacity_rule_changed(&capacity->memory.lived);
+    capacity->memory.known = known;
 }
 
 /* Takes the numbers that did best elsewhere, at least as careful as `level`; `more`: and others
@@ -153,7 +161,7 @@ static void choose(struct aw_capacity *capacity, uint32_t level, bool more)
     uint64_t id;
     do {
         aw_library_choose(library, &ask, &choice);
-        rule = aw_capacity_lived(capacity, level, choice.rule);
+        rule = lived_at(capacity, level == 0, choice.rule);
         id = aw_capacity_rule_id(&rule);
     } while (more && id == before && ++ask.level <= SWITCH_LEVEL_MAX);
     if (id != before) {
@@ -218,7 +226,7 @@ static void capacity_observe(void *self, const struct aw_policy_seen *seen)
         memory->sure = 0;
     }
     if (memory->sure && memory->known.checksum && asked_anew(capacity))
-        choose(capacity, 0, false);
+        choose(capacity, memory->known.switches ? memory->known.level : 0, false);
     if (seen->set_aside && memory->sure && memory->since > 0) {
         /* the policy failed: take a more careful rule of the library in its place */
         const uint32_t level = memory->known.level + 1;

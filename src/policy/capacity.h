@@ -50,10 +50,9 @@ void aw_capacity_set(struct aw_capacity *capacity, const struct aw_capacity_rule
 
 /* What its library expects of each rule here; false: there is none, or too little was seen. */
 bool aw_capacity_expect(const struct aw_capacity *capacity, struct aw_library_expected *ret);
-/* A rule of its library as it would act here: where misses have not made its choice more careful
- * (`level` 0), of the size that did well under the fallback. */
-struct aw_capacity_rule aw_capacity_lived(const struct aw_capacity *capacity, uint32_t level,
-                                          uint32_t rule);
+/* A rule of its library as it would act here: where misses have not made its choice more careful,
+ * of the size that did well under the fallback. */
+struct aw_capacity_rule aw_capacity_lived(const struct aw_capacity *capacity, uint32_t rule);
 /* Another rule of its library from now on; it is known as the one before was. */
 void aw_capacity_take(struct aw_capacity *capacity, uint32_t rule);
 

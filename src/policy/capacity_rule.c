@@ -297,7 +297,12 @@ void aw_capacity_rule_decide(const struct aw_capacity_rule_values *values,
         memory->size_trim_used = memory->size_trim;
         memory->since_resize = 0;
     }
-    need *= exp(memory->margin_trim);
+    if (!acts) { /* what was far away when it last acted need not be now */
+        memory->margin_trim = fmax(0, memory->margin_trim);
+        memory->size_trim = fmax(0, memory->size_trim);
+    }
+    const bool far = reading->latency_us_slo < SLACK_ENDS * task->slo_latency_us;
+    need *= exp(far ? memory->margin_trim : fmax(0, memory->margin_trim));
 
     double millicores = 1e3 * values->v[AW_CAPACITY_RULE_CPU] * exp(memory->size_trim_used);
     millicores = fmin((double)bounds->cpu_millicores_max,

@@ -50,7 +50,7 @@ static struct aw_rehearse_lived lived(const struct aw_lesson *lesson, struct aw_
         return (struct aw_rehearse_lived){0};
     const bool known = aw_capacity_expect(capacity, of);
     for (uint32_t i = 0; i < library->rules; i++)
-        rule[i] = aw_capacity_lived(capacity, capacity->memory.known.level, i);
+        rule[i] = aw_capacity_lived(capacity, i);
     for (uint32_t i = 0; known && i < library->rules; i++)
         expected[i] = of[i].cost + of[i].weight * of[i].price;
     return (struct aw_rehearse_lived){rule, known ? expected : NULL, library->rules};

@@ -323,6 +323,8 @@ static enum aw_err play_copy(struct aw_rehearsal *r, uint32_t which, const struc
         peers_begin(&peers, player->peers, &copy->slo);
     if (player->policy)
         aw_fallback_reset(player->policy);
+    struct aw_capacity_rule_task task = r->task;
+    task.slo_latency_us = copy->slo.latency_us_p99;
     struct sums sums = {0};
     enum aw_err err = copy_begin(r, which, &rules, seed);
     for (uint32_t t = 0; !err && t < r->steps; t++) {
@@ -341,7 +343,7 @@ static enum aw_err play_copy(struct aw_rehearsal *r, uint32_t which, const struc
         else if (player->peers)
             peers_decide(&peers, &seen, t > 0, &proposed);
         else
-            aw_capacity_rule_decide(player->values, &r->task, &memory, &seen.reading,
+            aw_capacity_rule_decide(player->values, &task, &memory, &seen.reading,
                                     seen.score.violated, t > 0, &proposed);
         const struct aw_guard_input input =
             aw_step_input(&rules, &seen.reading, aw_step_slo(&rules, &seen.reading, &seen.score),

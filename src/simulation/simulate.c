@@ -418,6 +418,7 @@ static enum aw_err begin(struct run *run, uint64_t seed, uint32_t index, uint32_
 {
     const struct aw_simulate_settings *s = run->settings;
     struct aw_rng rng;
+    run->track = (struct aw_replica_track){0}; /* the clock may begin anew */
     aw_rng_init(&rng, seed, ((uint64_t)index << 32) + STREAM_LOAD + episode);
     const uint64_t chance = aw_rng_u64(&rng);
     const double at = aw_rng_double(&rng);
