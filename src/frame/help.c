@@ -16,7 +16,8 @@ const char aw__about[] =
     "each, "
     "so that its SLO holds at the least cost. It begins under the controllers that people trust "
     "(HPA "
-    "and VPA), acts after ten minutes with a policy that did well in similar applications, and explains "
+    "and VPA), acts after ten minutes with a policy that did well in similar applications, and "
+    "explains "
     "every decision. "
     "'aware run' shows it on a simulated cluster.";
 

@@ -563,9 +563,8 @@ out:
 /* The first from where its name points to that can meet its SLO; there, if none can. */
 static uint32_t stand_in_index(const struct aw_profile *profile)
 {
-    const uint64_t hash =
-        aw_hash_text(aw_hash_byte(aw_hash_text(AW_HASH_BEGIN, profile->namespace), 0xff),
-                     profile->target_name);
+    const uint64_t hash = aw_hash_text(
+        aw_hash_byte(aw_hash_text(AW_HASH_BEGIN, profile->namespace), 0xff), profile->target_name);
     const uint32_t first = (uint32_t)(hash % STAND_IN_POOL);
     for (uint32_t i = 0; i < STAND_IN_POOL; i++) {
         const uint32_t index = (first + i) % STAND_IN_POOL;
