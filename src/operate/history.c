@@ -70,8 +70,10 @@ const char *aw_entry_what(const json_t *entry, char *buf, size_t size)
         aw_plan_show(aw_at(entry, "from"), aw_at(entry, "to"), buf, size);
     } else if (!strcmp(kind, "decision") || !strcmp(kind, "proposal")) {
         aw_plan_show(aw_at(entry, "from"), recommended, plan, sizeof plan);
-        snprintf(buf, size, "%s%s", strcmp(kind, "proposal") ? "" : "proposes ",
-                 recommended ? plan : "nothing");
+        const bool proposal = !strcmp(kind, "proposal");
+        const bool none = !recommended || !strcmp(plan, "nothing");
+        snprintf(buf, size, "%s%s%s", proposal ? "proposes " : "", none ? "nothing" : plan,
+                 proposal || none ? "" : " (not done)");
     } else if (!strcmp(kind, "order")) {
         const char *name = aw_at_text(entry, "name");
         snprintf(buf, size, "%s%s %s%s%s", aw_at_text(entry, "order"),
