@@ -294,7 +294,8 @@ void aw_help_all(FILE *out, bool color)
         VERB_COLUMN);
     item(out, "stage",
          "How far the policy has come. offline: the fallback acts, the policy learns; online: the "
-         "policy acts on trial; serving: it acts, and is watched",
+         "policy acts on trial (skipped where the library knows similar applications); serving: "
+         "it acts, and is watched",
          VERB_COLUMN);
     item(out, "budget",
          "The share of steps (15 s each) that may miss the SLO: 1 %, unless you set another; "
