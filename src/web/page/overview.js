@@ -44,20 +44,20 @@ function tiles(status, table, fleet) {
     pending ? 'warn' : '', stageBar(w)),
     tile('SLO', share === null ? '\u2013' : `${format.percent(1 - share, 2)}`,
       `of steps met it in the last ${span}; ${w.missing_slo ? `${w.missing_slo} miss it now`
-        : 'no workload misses it now'}${budget !== null ? `; ${format.percent(1 - budget, 0)} must` : ''}`,
+        : 'no workload misses it now'}${budget !== null ? `; at least ${format.percent(1 - budget, 0)} must meet it` : ''}`,
       'The share of steps in which a workload met its service-level objective; green while within the budget.',
       share === null ? '' : share > (budget ?? 0.01) ? 'bad' : 'good'),
     tile(saving < -0.0005 ? 'Spends more than the fallback' : beside ? 'Saved against the fallback'
       : 'Saves against the fallback', saving === null ? '\u2013' : format.percent(Math.abs(saving), 1),
     beside ? `${format.money(beside.cost)} spent, the twin under the fallback alone ` +
-      `${format.money(beside.twin_cost)}; SLO missed ${format.percent(beside.missed_steps / beside.steps, 2)} ` +
+      `${format.money(beside.twin_cost)}; SLO missed in ${format.percent(beside.missed_steps / beside.steps, 2)} ` +
       `and ${format.percent(beside.twin_missed_steps / beside.steps, 2)}`
       : 'the present plans against those that the fallback proposes',
     beside ? 'What was spent less than the same load costs under the fallback alone, simulated beside it.'
       : 'What the present sizes cost less than those that the fallback proposes now.',
     saving === null ? '' : saving < -0.005 ? 'bad' : 'good'),
     tile('Cost', format.money(status.cost_per_hour, '/h'),
-      `${format.rate(fleet.arrivals_per_s.at(-1) ?? null)} requests; CPU ` +
+      `${format.rate(fleet.arrivals_per_s.at(-1) ?? null).replace('/s', ' requests a second')}; CPU ` +
       `${format.percent(fleet.cpu_used.at(-1) ?? null, 0)} and memory ` +
       `${format.percent(fleet.memory_used.at(-1) ?? null, 0)} used`,
     'What all replicas cost an hour now, by the prices of the profiles.'),
