@@ -155,7 +155,7 @@ def top_gives_the_terminal_back():
 
 
 def top_drills_down_and_comes_back():
-    """The arrows move, Enter shows all of one, ESC comes back, as does top where that one goes away;
+    """The arrows move, Enter shows all of one, ESC comes back, as top does where that one goes;
     no line is wider than the screen."""
     with tempfile.TemporaryDirectory() as folder, daemon(folder) as served:
         main, child = os.openpty()
