@@ -193,12 +193,16 @@ struct contest {
     struct outcome (*outcome)[PEER_COUNT]; /* [seeds * boxes] */
 };
 
-/* A box of a seed: unseen from the end of its order, learned from at its beginning. */
+/* A box of a seed: of those that are not learned from, or of those that are. */
 static void box(uint64_t seed, uint32_t at, bool unseen, struct aw_link *ret)
 {
     uint32_t order[AW_BOX_COUNT];
-    aw_box_order(seed, order);
-    aw_box_link(order[unseen ? AW_BOX_COUNT - 1 - at : at], seed, ret);
+    struct aw_rng rng;
+    uint32_t *pool = unseen ? order + AW_BOXES_LEARNED : order;
+    aw_box_order(order);
+    aw_rng_init(&rng, seed, unseen);
+    aw_rng_shuffle(&rng, pool, unseen ? AW_BOX_COUNT - AW_BOXES_LEARNED : AW_BOXES_LEARNED);
+    aw_box_link(pool[at], seed, ret);
 }
 
 static enum aw_err transfer(const struct contest *contest, struct aurora *aurora, uint64_t seed,

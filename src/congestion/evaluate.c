@@ -182,7 +182,7 @@ enum aw_err aw_congestion_boxes(const struct aw_adaptive_policy *policy,
     enum aw_err err = job_open(&job, seeds * unseen, diag);
     for (uint32_t s = 0; !err && s < seeds; s++) {
         uint32_t order[AW_BOX_COUNT];
-        aw_box_order(ask->seed + s, order);
+        aw_box_order(order);
         for (uint32_t i = 0; i < unseen; i++)
             aw_box_link(order[AW_BOXES_LEARNED + i * stride], ask->seed + s,
                         &job.link[s * unseen + i]);

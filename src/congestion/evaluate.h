@@ -13,9 +13,9 @@
 
 #define AW_CONGESTION_LOSS_CASES 2u /* recorded paths: without random loss, and with 1 % */
 
-/* The 425 boxes that a seed does not learn from (every `stride`-th of them), for each seed. Rows:
- * method, boxes, regret, regret_median, regret_p90, regret_low, regret_high, utilisation,
- * rtt_ratio, loss. */
+/* The 425 boxes that are not learned from (every `stride`-th of them), with the links that each
+ * seed draws in them. Rows: method, boxes, regret, regret_median, regret_p90, regret_low,
+ * regret_high, utilisation, rtt_ratio, loss. */
 AW_NODISCARD enum aw_err aw_congestion_boxes(const struct aw_adaptive_policy *policy,
                                              const struct aw_task_ask *ask, uint32_t stride,
                                              const struct aw_task_sink *sink, struct aw_diag *diag);

@@ -21,8 +21,9 @@ struct aw_alloc;
 
 #define AW_BOXES_LEARNED 200u /* of 625, FLASH's pre-training pool */
 
-/* The pools of a seed: a permutation of all boxes, of which the first 200 are learned from. */
-void aw_box_order(uint64_t seed, uint32_t order[AW_BOX_COUNT]);
+/* The pools: a permutation of all boxes, of which the first 200 are learned from. One for all
+ * seeds, so that a policy of any seed has met none of the rest. */
+void aw_box_order(uint32_t order[AW_BOX_COUNT]);
 
 #define AW_MOVING_POINTS 60u
 /* A link whose bandwidth moves: drawn; the trace lives in it. */

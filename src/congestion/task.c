@@ -48,7 +48,7 @@ static void pair(uint64_t seed, enum aw_task_split split, struct aw_task_pair *r
     uint32_t order[AW_BOX_COUNT];
     struct aw_link link;
     struct aw_rng rng;
-    aw_box_order(1, order);
+    aw_box_order(order);
     aw_rng_init(&rng, seed, split);
     const uint32_t at =
         split == AW_TASK_LEARNED

@@ -165,6 +165,8 @@ static void embed(struct aw_frequency_driver *driver)
 /* Notes a finished second; a full trajectory, or the end of the sweep, makes a new embedding. */
 static void remember(struct aw_frequency_driver *driver, const float *obs, double reward)
 {
+    if (driver->deaf)
+        return;
     float *state = driver->state[driver->kept];
     memcpy(state, obs, AW_FREQUENCY_OBS * sizeof *state);
     hints(driver->processor, state + AW_FREQUENCY_OBS);

@@ -70,6 +70,7 @@ struct aw_frequency_driver {
     uint32_t kept;
     float mean[AW_FREQUENCY_EMBEDDING]; /* of all embeddings of the pair so far */
     uint32_t means;
+    bool deaf;  /* nothing that it lives is learned from: an examination */
     bool known; /* the mean is what decisions are made with: episodes of the pair were lived */
     /* Added to the values, in their units: nothing at the least level, all of it at the most. What
      * episodes of the pair found better (peers.c). 0: as it was learned. */

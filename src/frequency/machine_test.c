@@ -186,6 +186,37 @@ static void what_ships_beats_the_two_point_fit_under_phases(void **state)
     aw_frequency_learner_free(learner);
 }
 
+/* A learner is shared by a driver and its copies: what a deaf one lives leaves no trace. */
+static void an_examination_is_not_learned_from(void **state)
+{
+    (void)state;
+    float embedding[3][AW_FREQUENCY_EMBEDDING];
+    enum { ALONE, EXAMINED, HEARD };
+    for (uint32_t how = ALONE; how <= HEARD; how++) {
+        struct aw_frequency_learner *learner = NULL;
+        struct aw_diag diag;
+        struct aw_frequency_driver driver;
+        const float obs[AW_FREQUENCY_OBS] = {0.4f, 0.6f, 0.8f, 1, 1, 0.6f, 0.2f, 0};
+        const float other[AW_FREQUENCY_OBS] = {0.9f, 0.2f, 0.3f, 0.5f, 0, 1, 0.7f, 1};
+        assert_ok(aw_frequency_shipped(&learner, &diag));
+        assert_ok(
+            aw_frequency_begin(&driver, learner, &aw_processors[0], AW_FREQUENCY_EMBEDDED, "a"));
+        for (uint32_t i = 0; i < 100; i++)
+            (void)aw_frequency_decide(&driver, obs, 0.5);
+        struct aw_frequency_driver copy = driver;
+        copy.deaf = how == EXAMINED;
+        for (uint32_t i = 0; i < 100 && how != ALONE; i++)
+            (void)aw_frequency_decide(&copy, other, -1);
+        for (uint32_t i = 0; i < AW_FREQUENCY_CONTEXT; i++)
+            (void)aw_frequency_decide(&driver, obs, 0.5);
+        memcpy(embedding[how], driver.embedding, sizeof driver.embedding);
+        aw_frequency_end(&driver);
+        aw_frequency_learner_free(learner);
+    }
+    assert_memory_equal(embedding[ALONE], embedding[EXAMINED], sizeof embedding[ALONE]);
+    assert_true(memcmp(embedding[ALONE], embedding[HEARD], sizeof embedding[ALONE]) != 0);
+}
+
 static void a_decision_takes_microseconds(void **state)
 {
     (void)state;
@@ -220,6 +251,7 @@ AW_TEST_GROUP("frequency-machine")
         cmocka_unit_test(swinging_pays_by_the_papers_reward_and_never_by_ours),
         cmocka_unit_test(the_oracle_is_above_every_governor),
         cmocka_unit_test(what_ships_beats_the_two_point_fit_under_phases),
+        cmocka_unit_test(an_examination_is_not_learned_from),
         cmocka_unit_test(a_decision_takes_microseconds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

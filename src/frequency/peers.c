@@ -157,14 +157,14 @@ static enum aw_err meet(struct aw_frequency_learner *learner, const struct aw_fr
     return AW_OK;
 }
 
-/* The reward now, in the episodes for examination; what is learned in them is forgotten. */
+/* The reward now, in the episodes for examination; nothing is learned in them. */
 static double examine_driver(const struct aw_frequency_driver *driver, double lean,
                              const struct aw_frequency_pair *pair)
 {
     double sum = 0;
     for (uint32_t i = 0; i < EXAMINE_SEEDS; i++) {
         struct aw_frequency_driver copy = *driver;
-        copy.mode = AW_FREQUENCY_ZEROED; /* keeps the embedding that it has */
+        copy.deaf = true; /* copy and driver share the learner, which knows them as one pair */
         copy.lean = lean;
         aw_frequency_again(&copy);
         sum += drive(&copy, pair, 77 + i);

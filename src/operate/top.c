@@ -142,16 +142,18 @@ static void cursor_move(struct cursor *at, int key, const json_t *rows)
     }
 }
 
-/* The workload under the cursor, as `describe` tells of it, as much as fits. */
+/* The workload under the cursor, as `describe` tells of it, as much as fits. One that is gone is
+ * left. */
 static enum aw_err show_one(const struct aw_call *run, struct aw__client *client, struct cursor *at,
                             unsigned rows, unsigned width, struct aw_diag *diag)
 {
     json_t *workload = NULL;
     char *text = NULL;
     size_t len = 0;
-    enum aw_err err = aw__client_workload(client, at->name, &workload, diag);
+    const enum aw_err err = aw__client_workload(client, at->name, &workload, diag);
+    at->inside = err != AW_ERR_NOTFOUND;
     if (err)
-        return err;
+        return at->inside ? err : AW_OK;
     FILE *out = open_memstream(&text, &len);
     if (out)
         aw__describe_print(out, workload, width, run->color_out);
@@ -270,8 +272,11 @@ static enum aw_err top_run(const struct aw_call *run, struct aw_diag *diag)
                 cursor_move(&at, key, NULL);
             if (!at.inside)
                 err = show(run, &client, sort, rows, width, AW_SCREEN_END, &at, key, diag);
-            if (!err && at.inside)
+            if (!err && at.inside) {
                 err = show_one(run, &client, &at, rows, width, diag);
+                if (!err && !at.inside)
+                    err = show(run, &client, sort, rows, width, AW_SCREEN_END, &at, 0, diag);
+            }
         }
         aw_screen_end(&screen);
     }

@@ -392,7 +392,7 @@ void aw_recent_tick(struct aw_recent *watch, struct aw_desk *desk)
     watch->ticks++;
     watch->dropped += !room;
     for (uint32_t i = 0; i < watch->count; i++)
-        watch->one[i].seen = false;
+        watch->one[i].seen = watch->one[i].loaded = false;
     for (uint32_t i = 0; room && i < slots; i++) {
         struct aw_desk_view view;
         if (!aw_desk_has(desk, i))

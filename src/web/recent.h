@@ -105,6 +105,7 @@ struct aw_recent_one {
     uint32_t pending;             /* replicas that no node has room for, in the last tick */
     bool learns_now;              /* a round of learning is under way */
     bool learning, has_slo, seen; /* seen: by the last tick */
+    bool loaded;                  /* from a file, and no tick was since */
 
     /* since the start */
     uint64_t steps, missed, model_changes, stage_changes;

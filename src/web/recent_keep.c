@@ -76,6 +76,11 @@ static bool take(struct cursor *c, void *to, size_t size)
     return true;
 }
 
+static bool is_kept(const struct aw_recent_one *one)
+{
+    return one->seen || one->loaded;
+}
+
 static void one_put(struct cursor *c, const struct aw_recent *watch,
                     const struct aw_recent_one *one)
 {
@@ -108,7 +113,7 @@ static void all_put(struct cursor *c, const struct aw_recent *watch)
 {
     struct head head = {.ticks = watch->ticks, .fleets = aw_recent_fleets(watch)};
     for (uint32_t i = 0; i < watch->count; i++)
-        head.count += watch->one[i].seen;
+        head.count += is_kept(&watch->one[i]);
     memcpy(head.decisions, watch->decisions, sizeof head.decisions);
     memcpy(head.clips, watch->clips, sizeof head.clips);
     memcpy(head.trips, watch->trips, sizeof head.trips);
@@ -117,7 +122,7 @@ static void all_put(struct cursor *c, const struct aw_recent *watch)
     for (uint32_t i = 0; i < head.fleets; i++)
         put(c, aw_recent_fleet(watch, i), sizeof(struct aw_recent_fleet));
     for (uint32_t i = 0; i < watch->count; i++)
-        if (watch->one[i].seen)
+        if (is_kept(&watch->one[i]))
             one_put(c, watch, &watch->one[i]);
 }
 
@@ -153,32 +158,40 @@ static bool ring_take(struct cursor *c, void *ring, uint32_t max, uint64_t count
     return true;
 }
 
+/* What `count` of all time goes on from: where the ring was shorter, it begins with what it had. */
+static uint64_t count_of(uint64_t count, uint32_t there, uint32_t max)
+{
+    return there < max && there < count ? there : count;
+}
+
 static bool one_take(struct cursor *c, struct aw_recent *watch, uint32_t index)
 {
     struct kept kept;
     struct aw_recent_one *one = &watch->one[index];
     if (!take(c, &kept, sizeof kept) || !memchr(kept.name, 0, sizeof kept.name) || !*kept.name)
         return false;
-    *one = (struct aw_recent_one){.ring = one->ring,
-                                  .policy_id = kept.policy_id,
-                                  .steps = kept.steps,
-                                  .missed = kept.missed,
-                                  .model_changes = kept.model_changes,
-                                  .stage_changes = kept.stage_changes,
-                                  .replica_changes = kept.replica_changes,
-                                  .taken_back = kept.taken_back,
-                                  .reward = kept.reward,
-                                  .cost = kept.cost,
-                                  .beside = kept.beside,
-                                  .track = kept.track,
-                                  .point_count = kept.point_count,
-                                  .episode_count = kept.episode_count};
+    *one = (struct aw_recent_one){
+        .ring = one->ring,
+        .policy_id = kept.policy_id,
+        .steps = kept.steps,
+        .missed = kept.missed,
+        .model_changes = kept.model_changes,
+        .stage_changes = kept.stage_changes,
+        .replica_changes = kept.replica_changes,
+        .taken_back = kept.taken_back,
+        .reward = kept.reward,
+        .cost = kept.cost,
+        .beside = kept.beside,
+        .track = kept.track,
+        .point_count = count_of(kept.point_count, kept.points, watch->points_max),
+        .episode_count = count_of(kept.episode_count, kept.episodes, watch->episodes_max),
+        .loaded = true};
     memcpy(one->name, kept.name, sizeof one->name);
     memcpy(one->outcomes, kept.outcomes, sizeof one->outcomes);
     return ring_take(c, &watch->point[(size_t)one->ring * watch->points_max], watch->points_max,
-                     kept.point_count, kept.points, sizeof *watch->point) &&
+                     one->point_count, kept.points, sizeof *watch->point) &&
            ring_take(c, &watch->episode[(size_t)one->ring * watch->episodes_max],
-                     watch->episodes_max, kept.episode_count, kept.episodes,
+                     watch->episodes_max, one->episode_count, kept.episodes,
                      sizeof *watch->episode) &&
            take(c, &one->open, sizeof one->open);
 }

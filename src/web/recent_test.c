@@ -300,7 +300,7 @@ static void expect_same(const struct aw_recent *a, const struct aw_recent *b)
 static void what_lately_happened_outlives_the_process(void **state)
 {
     static struct aw_api_world world;
-    struct aw_recent watch, after;
+    struct aw_recent watch, after, again;
     struct aw_diag diag = {0};
     char folder[] = "/tmp/aware-recent-XXXXXX", path[64], aside[96];
     (void)state;
@@ -318,6 +318,11 @@ static void what_lately_happened_outlives_the_process(void **state)
     assert_ok(aw_recent_save(&watch, path, &diag));
     assert_ok(aw_recent_load(&after, path, &diag));
     expect_same(&watch, &after);
+    assert_ok(aw_recent_save(&after, path, &diag)); /* one that ends before its first tick */
+    assert_ok(aw_recent_init(&again, world.api_config.step_s, NULL));
+    assert_ok(aw_recent_load(&again, path, &diag));
+    expect_same(&watch, &again);
+    aw_recent_deinit(&again);
     for (uint32_t t = 0; t < 3; t++) { /* and both go on alike */
         aw_api_world_run(&world, 1);
         aw_recent_tick(&watch, world.desk);
@@ -341,6 +346,50 @@ static void what_lately_happened_outlives_the_process(void **state)
     aw_api_world_close(&world);
 }
 
+/* Fewer workloads than before: rings are longer, and hold what there was and no more. */
+static void a_longer_ring_begins_with_what_there_was(void **state)
+{
+    static struct aw_api_world world;
+    struct aw_recent watch, after;
+    struct aw_diag diag = {0};
+    char path[] = "/tmp/aware-recent-XXXXXX";
+    (void)state;
+    const int file = mkstemp(path);
+    assert_true(file >= 0 && close(file) == 0);
+    aw_api_world_open_with(&world, AW_GUARD_AUTO, false);
+    assert_ok(aw_recent_init(&watch, world.api_config.step_s, NULL));
+    assert_ok(aw_recent_init(&after, world.api_config.step_s, NULL));
+    assert_true(aw__recent_room(&watch, 4096)); /* a crowd, before they went */
+    for (uint32_t t = 0; t < 100; t++) {
+        aw_api_world_run(&world, 1);
+        aw_recent_tick(&watch, world.desk);
+    }
+    const uint32_t points = watch.points_max, episodes = watch.episodes_max;
+    assert_true(points < 100);
+    watch.one[0].episode_count = 2 * (uint64_t)episodes;
+    assert_ok(aw_recent_save(&watch, path, &diag));
+    assert_ok(aw_recent_load(&after, path, &diag));
+    assert_true(after.points_max > 100 && after.episodes_max > 2 * episodes);
+    for (uint32_t w = 0; w < AW_API_TESTING_WORKLOADS; w++) {
+        const struct aw_recent_one *one = &watch.one[w], *other = &after.one[w];
+        assert_int_equal(other->steps, 100);
+        assert_int_equal(aw_recent_points(&after, other), points);
+        assert_int_equal(aw_recent_episodes(&after, other), w ? 0 : episodes);
+        for (uint32_t i = 0; i < points; i++)
+            assert_memory_equal(aw_recent_point(&watch, one, i), aw_recent_point(&after, other, i),
+                                sizeof(struct aw_recent_point));
+    }
+    aw_api_world_run(&world, 1);
+    aw_recent_tick(&after, world.desk); /* and it goes on */
+    assert_int_equal(aw_recent_points(&after, &after.one[0]), points + 1);
+    assert_memory_equal(aw_recent_point(&after, &after.one[0], 0),
+                        aw_recent_point(&watch, &watch.one[0], 0), sizeof(struct aw_recent_point));
+    assert_int_equal(unlink(path), 0);
+    aw_recent_deinit(&after);
+    aw_recent_deinit(&watch);
+    aw_api_world_close(&world);
+}
+
 AW_TEST_GROUP("recent")
 {
     const struct CMUnitTest tests[] = {
@@ -351,6 +400,7 @@ AW_TEST_GROUP("recent")
         cmocka_unit_test(room_is_taken_once_and_a_tick_without_memory_is_counted),
         cmocka_unit_test(a_past_moves_with_its_name),
         cmocka_unit_test(what_lately_happened_outlives_the_process),
+        cmocka_unit_test(a_longer_ring_begins_with_what_there_was),
         cmocka_unit_test(a_crowd_stays_within_its_bytes),
     };
     return cmocka_run_group_tests_name("watch", tests, NULL, NULL);

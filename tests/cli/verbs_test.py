@@ -155,8 +155,9 @@ def top_gives_the_terminal_back():
 
 
 def top_drills_down_and_comes_back():
-    """The arrows move, Enter shows all of one, ESC comes back; no line is wider than the screen."""
-    with tempfile.TemporaryDirectory() as folder, daemon(folder):
+    """The arrows move, Enter shows all of one, ESC comes back, as top does where that one goes;
+    no line is wider than the screen."""
+    with tempfile.TemporaryDirectory() as folder, daemon(folder) as served:
         main, child = os.openpty()
         fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         process = subprocess.Popen([cli_test.AWARE, "top", "--sort", "name", "--state",
@@ -180,6 +181,12 @@ def top_drills_down_and_comes_back():
         page = wait_for(b"ESC goes back", b"\r").decode()
         expect("default/web" in page and "Conditions" in page, f"not all of web: {page}")
         wait_for(b"\x1b[7mweb", b"\x1b")
+        wait_for(b"ESC goes back", b"\r")
+        world = Path(folder, "world.yaml")
+        api = world.read_text(encoding="utf-8").split("---\n")[2:]
+        world.write_text("---\n".join(api), encoding="utf-8")
+        served.send_signal(signal.SIGHUP)
+        wait_for(b"\x1b[7mapi")
         text = drawn.decode().replace("\x1b[H", "\n").replace("\r", "")
         for line in ESCAPE_CODES.sub("", text).split("\n"):
             expect(len(line) <= 80, f"{len(line)} columns: {line}")
