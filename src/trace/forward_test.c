@@ -1,4 +1,4 @@
-/* forward_test.c - messages against a receiver that is slow, long-winded, or refuses one of them. */
+/* forward_test.c - messages to a receiver that is silent, long-winded, or busy for one of them. */
 #include "trace/forward.h"
 
 #include <arpa/inet.h>
