@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/clock.h"
+
 struct aw_http {
     const struct aw_alloc *alloc;
     CURL *curl;
@@ -17,6 +19,7 @@ struct aw_http {
     bool too_large;
     const char *header_wanted;
     char header[AW_HTTP_HEADER_MAX];
+    const _Atomic int64_t *until_us;
     char error[CURL_ERROR_SIZE];
 };
 
@@ -92,6 +95,14 @@ static size_t take_header(char *bytes, size_t size, size_t count, void *ctx)
     return len;
 }
 
+/* Not 0: the request ends. libcurl asks at least once a second. */
+static int is_late(void *ctx, curl_off_t down, curl_off_t got, curl_off_t up, curl_off_t put)
+{
+    const struct aw_http *http = ctx;
+    (void)down, (void)got, (void)up, (void)put;
+    return aw_clock_monotonic_us(NULL) >= *http->until_us;
+}
+
 /* No proxy stands between a machine and itself. */
 static bool is_loopback(const char *url)
 {
@@ -119,6 +130,7 @@ static enum aw_err err_of(CURLcode code)
     case CURLE_OUT_OF_MEMORY:
         return AW_ERR_NOMEM;
     case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_ABORTED_BY_CALLBACK:
         return AW_ERR_DEADLINE;
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_URL_MALFORMAT:
@@ -154,13 +166,21 @@ static CURLcode prepare(struct aw_http *http, const struct aw_http_request *requ
     CURL *curl = http->curl;
     const char *method = request->method ? request->method : "GET";
     CURLcode code = CURLE_OK;
+    int64_t timeout_us = http->timeout_us;
     curl_easy_reset(curl); /* connections stay open */
 #define SET(option, value) (code = code ? code : curl_easy_setopt(curl, option, value))
     SET(CURLOPT_ERRORBUFFER, http->error);
     SET(CURLOPT_URL, request->url);
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
     SET(CURLOPT_NOSIGNAL, 1L); /* a library leaves signals alone */
-    SET(CURLOPT_TIMEOUT_MS, (long)((http->timeout_us + 999) / 1000));
+    if (request->until_us) {
+        const int64_t left_us = *request->until_us - aw_clock_monotonic_us(NULL);
+        timeout_us = left_us < 1 ? 1 : left_us < timeout_us ? left_us : timeout_us;
+        SET(CURLOPT_NOPROGRESS, 0L);
+        SET(CURLOPT_XFERINFOFUNCTION, is_late);
+        SET(CURLOPT_XFERINFODATA, http);
+    }
+    SET(CURLOPT_TIMEOUT_MS, (long)((timeout_us + 999) / 1000));
     SET(CURLOPT_WRITEFUNCTION, take);
     SET(CURLOPT_WRITEDATA, http);
     if (http->header_wanted) {
@@ -208,6 +228,7 @@ enum aw_err aw_http_send(struct aw_http *http, const struct aw_http_request *req
     http->error[0] = '\0';
     http->header[0] = '\0';
     http->header_wanted = request->header_wanted;
+    http->until_us = request->until_us;
     struct aw_text text;
     aw_text_init(&text, type, sizeof type);
     aw_text_add(&text, "Content-Type:%s%s", request->content_type ? " " : "",
@@ -223,6 +244,8 @@ enum aw_err aw_http_send(struct aw_http *http, const struct aw_http_request *req
     code = code ? code : curl_easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &status);
     if (code != CURLE_OK) {
         err = fail_curl(http, request, code, diag);
+        if (err == AW_ERR_LIMIT && !curl_easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &status))
+            *ret_answer = (struct aw_http_answer){(int)status, "", 0, http->header};
         goto out;
     }
     http->body[http->body_len] = '\0';

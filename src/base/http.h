@@ -41,6 +41,9 @@ struct aw_http_request {
     const void *body;           /* NULL: none */
     size_t body_len;
     const char *header_wanted; /* name of a header of the answer to keep; NULL: none */
+    /* Monotonic; another thread may bring it forward, and the request ends within a second of it.
+     * NULL: the client's timeout alone. */
+    const _Atomic int64_t *until_us;
 };
 
 struct aw_http_answer {
@@ -59,7 +62,8 @@ void aw_http_close(struct aw_http *http); /* NULL is a no-op */
 
 /* AW_OK for an answer of any status. AW_ERR_UNAVAILABLE: no server there, or the connection broke;
  * AW_ERR_DEADLINE; AW_ERR_LIMIT: the answer is too large; AW_ERR_FORMAT: not HTTP, or not a URL;
- * AW_ERR_NOMEM. `ret_answer` is untouched on failure. */
+ * AW_ERR_NOMEM. `ret_answer` is untouched on failure, but of an answer that is too large the status
+ * and the header are said. */
 AW_NODISCARD enum aw_err aw_http_send(struct aw_http *http, const struct aw_http_request *request,
                                       struct aw_http_answer *ret_answer, struct aw_diag *diag);
 

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/testing.h"
 
 /* One connection: reads a request, says `answer`, closes. */
@@ -171,12 +172,41 @@ static void a_broken_answer_is_an_error_that_names_the_peer(void **state)
         if (err != cases[i].err)
             fail_msg("%s: %s: %s", cases[i].why, aw_err_name(err), diag.text);
         if (err) {
-            assert_int_equal(answer.status, -1);
+            assert_int_equal(answer.status, err == AW_ERR_LIMIT ? 200 : -1);
             assert_string_equal(diag.file, "the peer");
             assert_true(diag.text[0]);
         }
         stop(&server);
     }
+    aw_http_close(http);
+}
+
+static void *hurry(void *ctx)
+{
+    _Atomic int64_t *until_us = ctx;
+    usleep(100000);
+    *until_us = 0;
+    return NULL;
+}
+
+static void a_deadline_comes_forward(void **state)
+{
+    _Atomic int64_t until_us = INT64_MAX;
+    struct server server;
+    struct aw_http *http = NULL;
+    struct aw_http_answer answer;
+    pthread_t thread;
+    (void)state;
+    assert_ok(aw_http_open(&http, NULL, NULL, NULL));
+    start(&server, NULL);
+    const struct aw_http_request request = {
+        .url = server.url, .name = "the peer", .until_us = &until_us};
+    const int64_t begin_us = aw_clock_monotonic_us(NULL);
+    assert_int_equal(pthread_create(&thread, NULL, hurry, &until_us), 0);
+    assert_int_equal(aw_http_send(http, &request, &answer, NULL), AW_ERR_DEADLINE);
+    assert_true(aw_clock_monotonic_us(NULL) - begin_us < 4000000);
+    pthread_join(thread, NULL);
+    stop(&server);
     aw_http_close(http);
 }
 
@@ -253,6 +283,7 @@ AW_TEST_GROUP("http")
         cmocka_unit_test(a_request_says_what_it_was_given_and_brings_the_answer),
         cmocka_unit_test(a_socket_of_this_machine_takes_the_place_of_the_host),
         cmocka_unit_test(a_broken_answer_is_an_error_that_names_the_peer),
+        cmocka_unit_test(a_deadline_comes_forward),
         cmocka_unit_test(what_cannot_be_asked_is_refused),
         cmocka_unit_test(statuses_become_errors),
         cmocka_unit_test(escaping_leaves_only_what_is_unreserved),

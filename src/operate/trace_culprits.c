@@ -145,6 +145,7 @@ static enum aw_err hunt_read(struct hunt *hunt, const struct aw_call *run, struc
     if (!err && aw_args_text(run->args, "metrics"))
         err = aw_metrics_read_file(&hunt->metrics, &hunt->traces.spans.names,
                                    aw_args_text(run->args, "metrics"), diag);
+    aw_metrics_join(&hunt->metrics);
     return err;
 }
 

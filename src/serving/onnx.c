@@ -31,19 +31,30 @@ struct graph {
 static double element_bytes(int32_t type)
 {
     switch (type) {
-    case 2: /* uint8, int8, bool */
+    case 2: /* uint8, int8, bool, float8 of four kinds */
     case 3:
     case 9:
+    case 17:
+    case 18:
+    case 19:
+    case 20:
         return 1;
+    case 21: /* uint4, int4, float4 */
+    case 22:
+    case 23:
+        return 0.5;
     case 4: /* uint16, int16, float16, bfloat16 */
     case 5:
     case 10:
     case 16:
         return 2;
-    case 7: /* int64, double, uint64 */
+    case 7: /* int64, double, uint64, complex64 */
     case 11:
     case 13:
+    case 14:
         return 8;
+    case 15: /* complex128 */
+        return 16;
     default:
         return 4;
     }
@@ -62,7 +73,7 @@ static double bytes_of(const struct shape *shape)
     return shape && shape->known ? numel(shape) * shape->element : 0;
 }
 
-static struct shape *shape_find(struct graph *graph, const char *name)
+static struct shape *shape_find(const struct graph *graph, const char *name)
 {
     for (uint32_t i = 0; *name && i < graph->shapes; i++)
         if (!strcmp(graph->shape[i].name, name))
@@ -98,22 +109,55 @@ static void value_take(struct graph *graph, const Onnx__ValueInfoProto *value)
                             : graph->free;
 }
 
-static int64_t attribute(const Onnx__NodeProto *node, const char *name, int64_t missing)
+static const Onnx__AttributeProto *attribute_find(const Onnx__NodeProto *node, const char *name)
 {
     for (size_t i = 0; i < node->n_attribute; i++)
         if (node->attribute[i]->name && !strcmp(node->attribute[i]->name, name))
-            return node->attribute[i]->i;
-    return missing;
+            return node->attribute[i];
+    return NULL;
+}
+
+static int64_t attribute(const Onnx__NodeProto *node, const char *name, int64_t missing)
+{
+    const Onnx__AttributeProto *found = attribute_find(node, name);
+    return found ? found->i : missing;
 }
 
 static int64_t attribute_at(const Onnx__NodeProto *node, const char *name, size_t at,
                             int64_t missing)
 {
-    for (size_t i = 0; i < node->n_attribute; i++)
-        if (node->attribute[i]->name && !strcmp(node->attribute[i]->name, name) &&
-            at < node->attribute[i]->n_ints)
-            return node->attribute[i]->ints[at];
-    return missing;
+    const Onnx__AttributeProto *found = attribute_find(node, name);
+    return found && at < found->n_ints ? found->ints[at] : missing;
+}
+
+static void tensor_take(struct shape *shape, const Onnx__TensorProto *tensor)
+{
+    if (tensor->n_dims > RANK_MAX)
+        return;
+    shape->rank = (uint32_t)tensor->n_dims;
+    shape->known = true;
+    shape->element = element_bytes(tensor->data_type);
+    shape->data = tensor;
+    for (uint32_t d = 0; d < shape->rank; d++)
+        shape->dim[d] = fmax((double)tensor->dims[d], 0);
+}
+
+/* A tensor, a list, or one number. */
+static void constant_take(struct graph *graph, const Onnx__NodeProto *node)
+{
+    struct shape *shape = shape_add(graph, node->output[0]);
+    const Onnx__AttributeProto *tensor = attribute_find(node, "value");
+    const Onnx__AttributeProto *one = node->n_attribute ? node->attribute[0] : NULL;
+    if (shape->known)
+        return;
+    if (tensor && tensor->t) {
+        tensor_take(shape, tensor->t);
+        return;
+    }
+    shape->known = true;
+    shape->rank = one && (one->n_ints || one->n_floats);
+    shape->dim[0] = one ? (double)(one->n_ints + one->n_floats) : 0;
+    shape->element = one && (one->has_i || one->n_ints) ? 8 : 4;
 }
 
 /* A's rows, B's columns, and what they have in common. */
@@ -131,27 +175,95 @@ static bool product_of(const Onnx__NodeProto *node, const struct shape *a, const
     return true;
 }
 
-/* Operators whose outputs' shapes hang on what their inputs hold. */
-static const char *const moved[] = {"Gather",  "Slice", "Concat", "Split", "Expand",         "Tile",
-                                    "Squeeze", "Shape", "Resize", "Pad",   "ConstantOfShape"};
+static bool is_one_of(const char *type, const char *const *names)
+{
+    while (*names && strcmp(type, *names) != 0)
+        names++;
+    return *names;
+}
+
+/* Each output number comes of the numbers at its place, or of its row: the inputs' common shape. */
+static const char *const element_wise[] = {"Abs",       "Acos",        "Acosh",
+                                           "Add",       "And",         "Asin",
+                                           "Asinh",     "Atan",        "Atanh",
+                                           "BitShift",  "BitwiseAnd",  "BitwiseNot",
+                                           "BitwiseOr", "BitwiseXor",  "Cast",
+                                           "CastLike",  "Ceil",        "Celu",
+                                           "Clip",      "Cos",         "Cosh",
+                                           "Div",       "Elu",         "Equal",
+                                           "Erf",       "Exp",         "Floor",
+                                           "Gelu",      "Greater",     "GreaterOrEqual",
+                                           "HardSwish", "HardSigmoid", "Identity",
+                                           "IsInf",     "IsNaN",       "LeakyRelu",
+                                           "Less",      "LessOrEqual", "Log",
+                                           "Max",       "Mean",        "Min",
+                                           "Mish",      "Mod",         "Mul",
+                                           "Neg",       "Not",         "Or",
+                                           "PRelu",     "Pow",         "Reciprocal",
+                                           "Relu",      "Round",       "Selu",
+                                           "Shrink",    "Sigmoid",     "Sign",
+                                           "Sin",       "Sinh",        "Softplus",
+                                           "Softsign",  "Sqrt",        "Sub",
+                                           "Sum",       "Swish",       "Tan",
+                                           "Tanh",      "Where",       "ThresholdedRelu",
+                                           "Xor",       "FastGelu",    "BiasGelu",
+                                           "QuickGelu", NULL};
+/* The first output has the shape of the first input. */
+static const char *const as_first[] = {"BatchNormalization",
+                                       "CumSum",
+                                       "DequantizeLinear",
+                                       "Dropout",
+                                       "GroupNormalization",
+                                       "Hardmax",
+                                       "InstanceNormalization",
+                                       "LRN",
+                                       "LayerNormalization",
+                                       "LogSoftmax",
+                                       "LpNormalization",
+                                       "MeanVarianceNormalization",
+                                       "QuantizeLinear",
+                                       "RMSNormalization",
+                                       "ScatterElements",
+                                       "ScatterND",
+                                       "SimplifiedLayerNormalization",
+                                       "SkipLayerNormalization",
+                                       "SkipSimplifiedLayerNormalization",
+                                       "Softmax",
+                                       "Trilu",
+                                       NULL};
+static const char *const truth[] = {
+    "And", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual",
+    "Not", "Or",    "Xor",     "QuantizeLinear", NULL}; /* a byte each */
+/* The second input says how large a number is. */
+static const char *const of_second[] = {"Where", "DequantizeLinear", "CastLike", NULL};
+static const char *const pools[] = {"MaxPool", "AveragePool", "LpPool", NULL};
+static const char *const globals[] = {"GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", NULL};
+
+/* The whole numbers of a constant of rank 0 or 1. False: it is none, or has more than RANK_MAX. */
+static bool whole_of(const struct shape *shape, int64_t ret[RANK_MAX], uint32_t *count)
+{
+    const Onnx__TensorProto *data = shape ? shape->data : NULL;
+    if (!data || !shape->known || shape->rank > 1 || numel(shape) > RANK_MAX)
+        return false;
+    const size_t n = (size_t)numel(shape);
+    *count = (uint32_t)n;
+    if (data->n_int64_data >= n && n)
+        memcpy(ret, data->int64_data, n * sizeof *ret);
+    else if (data->has_raw_data && data->raw_data.len >= n * sizeof *ret && n)
+        memcpy(ret, data->raw_data.data, n * sizeof *ret);
+    return !n || data->n_int64_data >= n ||
+           (data->has_raw_data && data->raw_data.len >= n * sizeof *ret);
+}
 
 /* To a shape that is a constant: 0 keeps a dimension, -1 takes what is left. */
-static void reshape(const struct shape *in, const struct shape *to, struct shape *out)
+static bool reshape(const struct shape *in, const struct shape *to, struct shape *out)
 {
-    const Onnx__TensorProto *data = to ? to->data : NULL;
     int64_t dims[RANK_MAX];
-    double rest = in && in->known ? numel(in) : 0;
-    uint32_t open = RANK_MAX;
-    const size_t n = to && to->known && to->rank == 1 ? (size_t)to->dim[0] : 0;
-    if (!data || rest <= 0 || n == 0 || n > RANK_MAX)
-        return;
-    if (data->n_int64_data >= n)
-        memcpy(dims, data->int64_data, n * sizeof *dims);
-    else if (data->has_raw_data && data->raw_data.len >= n * sizeof *dims)
-        memcpy(dims, data->raw_data.data, n * sizeof *dims);
-    else
-        return;
-    out->rank = (uint32_t)n;
+    double rest = numel(in);
+    uint32_t open = RANK_MAX, n = 0;
+    if (rest <= 0 || !whole_of(to, dims, &n) || n == 0)
+        return false;
+    out->rank = n;
     for (uint32_t i = 0; i < n; i++) {
         out->dim[i] = dims[i] > 0 ? (double)dims[i] : dims[i] == 0 && i < in->rank ? in->dim[i] : 1;
         open = dims[i] < 0 ? i : open;
@@ -159,68 +271,238 @@ static void reshape(const struct shape *in, const struct shape *to, struct shape
     }
     if (open < RANK_MAX)
         out->dim[open] = rest;
-    out->element = in->element;
-    out->known = true;
+    return true;
+}
+
+/* Dimensions of 1 stretch to those beside them, counted from the last. */
+static bool broadcast(struct shape *out, const double *dim, uint32_t rank)
+{
+    if (rank > out->rank) {
+        const uint32_t more = rank - out->rank;
+        memmove(out->dim + more, out->dim, out->rank * sizeof *dim);
+        for (uint32_t i = 0; i < more; i++)
+            out->dim[i] = 1;
+        out->rank = rank;
+    }
+    for (uint32_t i = 0; i < rank; i++) {
+        double *own = &out->dim[out->rank - rank + i];
+        if (*own != dim[i] && *own != 1 && dim[i] != 1)
+            return false;
+        *own = *own == 1 ? dim[i] : *own;
+    }
+    return true;
+}
+
+static bool product_shape(const Onnx__NodeProto *node, const struct shape *a, const struct shape *b,
+                          struct shape *out)
+{
+    double K, N;
+    if (!product_of(node, a, b, &K, &N))
+        return false;
+    out->rank = 0;
+    if ((a->rank > 2 && !broadcast(out, a->dim, a->rank - 2)) ||
+        (b->rank > 2 && !broadcast(out, b->dim, b->rank - 2)))
+        return false;
+    const bool turned = !strcmp(node->op_type, "Gemm") && attribute(node, "transA", 0);
+    if (a->rank > 1)
+        out->dim[out->rank++] = a->dim[turned ? a->rank - 1 : a->rank - 2];
+    if (b->rank > 1)
+        out->dim[out->rank++] = N;
+    return true;
+}
+
+/* What a window that steps over the input leaves of it; `weights`: NULL of a pool. */
+static bool window_shape(const Onnx__NodeProto *node, const struct shape *in,
+                         const struct shape *weights, struct shape *out)
+{
+    const Onnx__AttributeProto *how = attribute_find(node, "auto_pad");
+    const size_t len = how ? how->s.len : 0;
+    const bool same = len > 4 && !memcmp(how->s.data, "SAME", 4),
+               valid = len == 5 && !memcmp(how->s.data, "VALID", 5),
+               up = !weights && attribute(node, "ceil_mode", 0);
+    if (in->rank < 3 || (weights && weights->rank != in->rank))
+        return false;
+    const uint32_t space = in->rank - 2;
+    if (weights)
+        out->dim[1] = weights->dim[0];
+    for (uint32_t i = 0; i < space; i++) {
+        const double stride = (double)attribute_at(node, "strides", i, 1),
+                     wide = (double)attribute_at(node, "dilations", i, 1),
+                     kernel = weights ? weights->dim[i + 2]
+                                      : (double)attribute_at(node, "kernel_shape", i, 0),
+                     pad = same || valid ? 0
+                                         : (double)attribute_at(node, "pads", i, 0) +
+                                               (double)attribute_at(node, "pads", i + space, 0);
+        if (stride < 1 || wide < 1 || kernel < 1)
+            return false;
+        const double steps = same ? ceil(in->dim[i + 2] / stride) - 1
+                                  : (in->dim[i + 2] + pad - wide * (kernel - 1) - 1) / stride;
+        out->dim[i + 2] = fmax((up ? ceil(steps) : floor(steps)) + 1, 1);
+    }
+    return true;
+}
+
+/* Axes as bits, of an attribute or of the second input. `all`: where none are said. */
+static bool axes_of(const Onnx__NodeProto *node, const struct shape *input, uint32_t rank,
+                    uint32_t all, uint32_t *ret)
+{
+    int64_t axes[RANK_MAX];
+    uint32_t n = 0;
+    const Onnx__AttributeProto *said = attribute_find(node, "axes");
+    *ret = 0;
+    if (said && said->n_ints <= RANK_MAX)
+        for (; n < said->n_ints; n++)
+            axes[n] = said->ints[n];
+    else if (said || (node->n_input > 1 && *node->input[1] && !whole_of(input, axes, &n)))
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        const int64_t axis = axes[i] < 0 && axes[i] >= -(int64_t)rank ? axes[i] + rank : axes[i];
+        if (axis < 0 || axis >= rank)
+            return false;
+        *ret |= 1u << axis;
+    }
+    *ret = n ? *ret : all;
+    return true;
+}
+
+/* Takes axes out, or leaves them as 1. */
+static void reduce(struct shape *out, uint32_t axes, bool keep)
+{
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i < out->rank; i++) {
+        const bool gone = axes >> i & 1;
+        if (!gone || keep)
+            out->dim[rank++] = gone ? 1 : out->dim[i];
+    }
+    out->rank = rank;
+}
+
+static bool unsqueeze(const Onnx__NodeProto *node, const struct shape *in, const struct shape *to,
+                      struct shape *out)
+{
+    const Onnx__AttributeProto *said = attribute_find(node, "axes");
+    int64_t unused[RANK_MAX];
+    uint32_t axes, n = said && said->n_ints <= RANK_MAX ? (uint32_t)said->n_ints : 0;
+    if ((!said && !whole_of(to, unused, &n)) || in->rank + n > RANK_MAX ||
+        !axes_of(node, to, in->rank + n, 0, &axes))
+        return false;
+    out->rank = in->rank + n;
+    for (uint32_t i = 0, from = 0; i < out->rank; i++) {
+        if (!(axes >> i & 1) && from == in->rank)
+            return false; /* an axis was said twice */
+        out->dim[i] = axes >> i & 1 ? 1 : in->dim[from++];
+    }
+    return true;
+}
+
+static bool flatten(const Onnx__NodeProto *node, const struct shape *in, struct shape *out)
+{
+    int64_t axis = attribute(node, "axis", 1);
+    axis = axis < 0 && axis >= -(int64_t)in->rank ? axis + in->rank : axis;
+    if (axis < 0 || axis > in->rank)
+        return false;
+    double half[2] = {1, 1};
+    for (uint32_t i = 0; i < in->rank; i++)
+        half[i >= axis] *= in->dim[i];
+    memcpy(out->dim, half, sizeof half);
+    out->rank = 2;
+    return true;
+}
+
+static bool transpose(const Onnx__NodeProto *node, const struct shape *in, struct shape *out)
+{
+    for (uint32_t i = 0; i < in->rank; i++) {
+        const int64_t from = attribute_at(node, "perm", i, in->rank - 1 - i);
+        if (from < 0 || from >= in->rank)
+            return false;
+        out->dim[i] = in->dim[from];
+    }
+    return true;
+}
+
+/* The shape of an operator's first output of its inputs', all of them known. `out` begins as the
+ * first. False: it hangs on what the inputs hold, or is of an operator that is not known. */
+static bool shape_of(const struct graph *graph, const Onnx__NodeProto *node,
+                     const struct shape *const in[2], struct shape *out)
+{
+    const char *type = node->op_type;
+    const bool argument = !strcmp(type, "ArgMax") || !strcmp(type, "ArgMin");
+    uint32_t axes;
+    if (is_one_of(type, as_first))
+        return true;
+    if (is_one_of(type, element_wise)) {
+        for (size_t i = 1; i < node->n_input; i++) {
+            const struct shape *one = shape_find(graph, node->input[i]);
+            if (one && !broadcast(out, one->dim, one->rank))
+                return false;
+        }
+        return true;
+    }
+    if (!strcmp(type, "Reshape"))
+        return reshape(in[0], in[1], out);
+    if (!strcmp(type, "Transpose"))
+        return transpose(node, in[0], out);
+    if (!strcmp(type, "Flatten"))
+        return flatten(node, in[0], out);
+    if (!strcmp(type, "Unsqueeze"))
+        return unsqueeze(node, in[0], in[1], out);
+    if (!strcmp(type, "MatMul") || !strcmp(type, "Gemm"))
+        return product_shape(node, in[0], in[1], out);
+    if (!strcmp(type, "Conv"))
+        return in[1] && window_shape(node, in[0], in[1], out);
+    if (is_one_of(type, pools))
+        return window_shape(node, in[0], NULL, out);
+    if (is_one_of(type, globals) && in[0]->rank > 2) {
+        reduce(out, (1u << in[0]->rank) - 4, true);
+        return true;
+    }
+    if (argument) {
+        const int64_t axis = attribute(node, "axis", 0);
+        axes = axis < 0 && axis >= -(int64_t)in[0]->rank ? 1u << (axis + in[0]->rank)
+               : axis >= 0 && axis < in[0]->rank         ? 1u << axis
+                                                         : 0;
+        reduce(out, axes, attribute(node, "keepdims", 1));
+        return axes;
+    }
+    if (!strncmp(type, "Reduce", 6)) {
+        const uint32_t all =
+            attribute(node, "noop_with_empty_axes", 0) ? 0 : (1u << in[0]->rank) - 1;
+        if (!axes_of(node, in[1], in[0]->rank, all, &axes))
+            return false;
+        reduce(out, axes, attribute(node, "keepdims", 1));
+        return true;
+    }
+    return false;
 }
 
 /* The shape of an operator's first output, where the file does not say it. */
-static void infer(struct graph *graph, const Onnx__NodeProto *node, struct shape *out)
+static void infer(const struct graph *graph, const Onnx__NodeProto *node, struct shape *out)
 {
-    const struct shape *in[2] = {NULL, NULL}, *largest = NULL;
-    double K, N;
+    const struct shape *in[2] = {NULL, NULL};
+    struct shape made;
     for (size_t i = 0; i < node->n_input; i++) {
         const struct shape *one = shape_find(graph, node->input[i]);
+        if (*node->input[i] && (!one || !one->known))
+            return;
         if (i < 2)
             in[i] = one;
-        if (one && one->known && (!largest || numel(one) > numel(largest)))
-            largest = one;
     }
-    if (!strcmp(node->op_type, "Reshape")) {
-        reshape(in[0], in[1], out);
+    if (!in[0])
         return;
-    }
-    for (size_t i = 0; i < sizeof moved / sizeof *moved; i++)
-        if (!strcmp(node->op_type, moved[i]))
-            return; /* hangs on what the inputs hold */
-    if (!strcmp(node->op_type, "MatMul") || !strcmp(node->op_type, "Gemm")) {
-        if (!product_of(node, in[0], in[1], &K, &N))
-            return;
-        const struct shape *wide = in[0]->rank >= in[1]->rank ? in[0] : in[1];
-        const char *name = out->name;
-        *out = *wide;
-        out->name = name;
-        out->element = in[0]->element;
-        out->data = NULL;
-        if (out->rank > 1 && in[0]->rank > 1)
-            out->dim[out->rank - 2] =
-                in[0]->dim[in[0]->rank - (attribute(node, "transA", 0) ? 1 : 2)];
-        out->dim[out->rank - 1] = N;
-    } else if (!strcmp(node->op_type, "Conv") && in[0] && in[1] && in[0]->known && in[1]->known &&
-               in[0]->rank == in[1]->rank && in[0]->rank > 2) {
-        *out = (struct shape){.name = out->name, .rank = in[0]->rank, .element = in[0]->element};
-        out->dim[0] = in[0]->dim[0];
-        out->dim[1] = in[1]->dim[0];
-        const uint32_t space = in[0]->rank - 2;
-        for (uint32_t i = 0; i < space; i++) {
-            const double stride = (double)attribute_at(node, "strides", i, 1),
-                         wide = (double)attribute_at(node, "dilations", i, 1),
-                         pad = (double)(attribute_at(node, "pads", i, 0) +
-                                        attribute_at(node, "pads", i + space, 0));
-            out->dim[i + 2] = fmax(
-                floor((in[0]->dim[i + 2] + pad - wide * (in[1]->dim[i + 2] - 1) - 1) / stride) + 1,
-                1);
-        }
-        out->known = true;
-    } else if (largest) {
-        const char *name = out->name;
-        *out = *largest;
-        out->name = name;
-        out->data = NULL;
-        for (uint32_t i = 0; !strcmp(node->op_type, "Transpose") && i < out->rank; i++) {
-            const int64_t from = attribute_at(node, "perm", i, out->rank - 1 - i);
-            out->dim[i] = from >= 0 && from < out->rank ? largest->dim[from] : 1;
-        }
-    }
+    made = *in[0];
+    made.name = out->name;
+    made.data = NULL;
+    if (!shape_of(graph, node, in, &made))
+        return;
+    if (is_one_of(node->op_type, truth))
+        made.element = 1;
+    else if (!strncmp(node->op_type, "Arg", 3))
+        made.element = 8;
+    else if (!strcmp(node->op_type, "Cast"))
+        made.element = element_bytes((int32_t)attribute(node, "to", 1));
+    else if (in[1] && is_one_of(node->op_type, of_second))
+        made.element = in[1]->element;
+    *out = made;
 }
 
 static double flops_of(struct graph *graph, const Onnx__NodeProto *node, const struct shape *out)
@@ -257,8 +539,12 @@ static void graph_walk(struct graph *graph, const Onnx__GraphProto *from,
 {
     for (size_t i = 0; i < from->n_node; i++) {
         const Onnx__NodeProto *node = from->node[i];
-        if (!node->op_type || node->n_output == 0 || !strcmp(node->op_type, "Constant"))
+        if (!node->op_type || node->n_output == 0)
             continue;
+        if (!strcmp(node->op_type, "Constant")) {
+            constant_take(graph, node);
+            continue;
+        }
         struct shape *out = shape_add(graph, node->output[0]);
         if (!out->known)
             infer(graph, node, out);
@@ -333,12 +619,7 @@ static enum aw_err graph_take(const char *path, const Onnx__GraphProto *from,
         if (!tensor->name || tensor->n_dims > RANK_MAX)
             continue;
         struct shape *shape = shape_add(&graph, tensor->name);
-        shape->rank = (uint32_t)tensor->n_dims;
-        shape->known = true;
-        shape->element = element_bytes(tensor->data_type);
-        shape->data = tensor;
-        for (uint32_t d = 0; d < shape->rank; d++)
-            shape->dim[d] = fmax((double)tensor->dims[d], 0);
+        tensor_take(shape, tensor);
         ret->weights_bytes += bytes_of(shape);
     }
     graph_walk(&graph, from, settings, ret);

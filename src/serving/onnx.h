@@ -1,9 +1,11 @@
 /*
  * onnx.h - a model's operators from an ONNX file: bytes, flops, time on a GPU, sensitivity.
  *
- * Shapes are those that the file states (inputs, weights, value_info); where it states none for an
- * operator's output, products and convolutions have theirs computed, element-wise operators that
- * of their largest input. What is left without a shape is counted, and told. Nothing is run.
+ * Shapes are those that the file states (inputs, weights, value_info). Where it states none for an
+ * operator's output, it follows from the inputs, if all of them have one and the operator is among
+ * those that are known: element-wise ones, norms, products, convolutions, pools, reductions and
+ * what moves dimensions by constants. What is left without a shape is counted, and told. Nothing
+ * is run.
  *
  *   bytes = all inputs + outputs       flops: 2 M N K of products, 2 x outputs x weights behind one
  *                                      of a convolution, a few for each output of the rest

@@ -473,8 +473,12 @@ static uint32_t phases_take(const struct aw_serving_table *table, bool prefill, 
                                 .answer = prefill ? 1 : cell(table, r, "token_size"),
                                 .begin = cell(table, r, "prompt_time"),
                                 .y = cell(table, r, prefill ? "prompt_time" : "token_time")};
-        phase->config = (uint64_t)(phase->prompt * 131 + phase->batch * 7 + phase->answer * 31013);
-        all += phase->y > 0 && phase->batch > 0 && phase->prompt > 0 && phase->answer > 0;
+        const double config = phase->prompt * 131 + phase->batch * 7 + phase->answer * 31013;
+        if (phase->y > 0 && phase->batch > 0 && phase->prompt > 0 && phase->answer > 0 &&
+            config < 0x1p63) { /* no NaN, and nothing that a whole number cannot hold */
+            phase->config = (uint64_t)config;
+            all++;
+        }
     }
     for (uint32_t i = 0; i < all; i++) /* later ones are still there to compare with */
         ret[i].y = broken(ret, all, &ret[i]) ? NAN : ret[i].y;

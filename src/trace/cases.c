@@ -202,6 +202,7 @@ static enum aw_err read_metrics(struct reading *reading)
         snprintf(path, sizeof path, "%.3800s/%.127s", folder, files[i]);
         err = aw_metrics_read_file(&reading->metrics, &reading->spans.names, path, reading->diag);
     }
+    aw_metrics_join(&reading->metrics);
     aw_alloc_free(reading->alloc, files);
     if (err == AW_ERR_NOMEM)
         return aw_fail(reading->diag, err, "out of memory");

@@ -11,16 +11,25 @@
 #include "base/text.h"
 #include "base/threads.h"
 
-#define TIMEOUT_US  5000000
+#define TIMEOUT_US  5000000 /* of a try, and MIB_US more for every MiB */
+#define MIB_US      1000000
 #define LAST_US     2000000 /* for what still waits at the end */
 #define AGAIN_US    1000000
 #define AGAIN_MAX_S 30u
 #define ANSWER_MAX  ((size_t)64 << 10)
 
+static int64_t timeout_us(size_t size)
+{
+    return TIMEOUT_US + (int64_t)(size >> 20) * MIB_US;
+}
+
 struct message {
     struct message *next;
     size_t size;
     bool json;
+    int64_t first_us; /* of its first try; 0: none yet */
+    uint64_t sent;    /* how many others were, at its last try */
+    uint32_t failed;  /* tries, where others were sent between */
     char bytes[];
 };
 
@@ -32,6 +41,8 @@ struct aw_forward {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool running, stop;
+    int64_t again_us, end_us; /* `end_us`: once it is to stop */
+    _Atomic int64_t until_us; /* of the try under way */
     struct message *first, **last;
     size_t bytes;
     struct aw_forward_counts counts;
@@ -54,12 +65,14 @@ static enum outcome try_to_send(struct aw_forward *forward, const struct message
         .headers = headers,
         .body = message->bytes,
         .body_len = message->size,
-        .header_wanted = "Retry-After"};
+        .header_wanted = "Retry-After",
+        .until_us = &forward->until_us};
     struct aw_http_answer answer;
     struct aw_diag diag = {0};
     uint64_t seconds = 0;
     *ret_again_us = 0;
-    if (aw_http_send(forward->http, &request, &answer, &diag)) {
+    const enum aw_err err = aw_http_send(forward->http, &request, &answer, &diag);
+    if (err && err != AW_ERR_LIMIT) { /* however long an answer is: it is one */
         snprintf(why, AW_FORWARD_WHY_MAX, "%.200s", diag.text);
         return AGAIN;
     }
@@ -94,20 +107,39 @@ static void drop_first(struct aw_forward *forward, uint64_t *count)
     aw_alloc_free(NULL, message);
 }
 
+/* True: no further try of the first message. Else it is behind the others, so that they get by. */
+static bool give_up_first(struct aw_forward *forward, int64_t now_us)
+{
+    struct message *message = forward->first;
+    message->failed += !message->failed || forward->counts.sent > message->sent;
+    message->sent = forward->counts.sent;
+    if (message->failed >= AW_FORWARD_TRIES || now_us - message->first_us >= AW_FORWARD_OLD_US)
+        return true;
+    if (message->next) {
+        forward->first = message->next;
+        message->next = NULL;
+        *forward->last = message;
+        forward->last = &message->next;
+    }
+    return false;
+}
+
 static void *run(void *ctx)
 {
     struct aw_forward *forward = ctx;
-    int64_t pause_us = AGAIN_US, end_us = INT64_MAX, again_us;
+    int64_t pause_us = forward->again_us, again_us;
     pthread_mutex_lock(&forward->lock);
     for (;;) {
         while (!forward->stop && !forward->first)
             (void)pthread_cond_wait(&forward->wake, &forward->lock);
-        if (forward->stop && end_us == INT64_MAX)
-            end_us = aw_clock_monotonic_us(NULL) + LAST_US;
-        if (!forward->first || aw_clock_monotonic_us(NULL) > end_us)
+        const int64_t begin_us = aw_clock_monotonic_us(NULL);
+        if (!forward->first || begin_us >= forward->end_us)
             break;
         char why[AW_FORWARD_WHY_MAX] = "";
         struct message *message = forward->first; /* stays first: only this thread takes it out */
+        const int64_t until_us = begin_us + timeout_us(message->size);
+        forward->until_us = until_us < forward->end_us ? until_us : forward->end_us;
+        message->first_us = message->first_us ? message->first_us : begin_us;
         pthread_mutex_unlock(&forward->lock);
         const enum outcome outcome = try_to_send(forward, message, &again_us, why);
         pthread_mutex_lock(&forward->lock);
@@ -118,12 +150,15 @@ static void *run(void *ctx)
         forward->failing = outcome != SENT;
         if (outcome != AGAIN) {
             drop_first(forward, outcome == SENT ? &forward->counts.sent : &forward->counts.refused);
-            pause_us = AGAIN_US;
+            pause_us = forward->again_us;
             continue;
         }
         if (forward->stop)
             break; /* it was tried, and nobody waits any longer */
-        forward->counts.tried_again++;
+        if (give_up_first(forward, begin_us))
+            drop_first(forward, &forward->counts.dropped);
+        else
+            forward->counts.tried_again++;
         wait_until(forward, aw_clock_monotonic_us(NULL) + (again_us ? again_us : pause_us));
         pause_us = pause_us * 2 < (int64_t)AGAIN_MAX_S * 1000000 ? pause_us * 2
                                                                  : (int64_t)AGAIN_MAX_S * 1000000;
@@ -153,12 +188,15 @@ static enum aw_err set_url(struct aw_forward *forward, const char *url, struct a
 enum aw_err aw_forward_new(struct aw_forward **ret, const struct aw_forward_config *config,
                            struct aw_diag *diag)
 {
-    const struct aw_http_config http = {.timeout_us = TIMEOUT_US, .body_bytes_max = ANSWER_MAX};
+    const struct aw_http_config http = {.timeout_us = timeout_us(AW_FORWARD_BYTES),
+                                        .body_bytes_max = ANSWER_MAX};
     pthread_condattr_t attributes;
     struct aw_forward *made = aw_alloc_new(NULL, 1, sizeof *made);
     if (!made)
         return aw_fail(diag, AW_ERR_NOMEM, "out of memory");
     made->last = &made->first;
+    made->end_us = INT64_MAX;
+    made->again_us = config->again_us ? config->again_us : AGAIN_US;
     (void)pthread_mutex_init(&made->lock, NULL);
     (void)pthread_condattr_init(&attributes);
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -190,7 +228,11 @@ void aw_forward_counts(struct aw_forward *forward, struct aw_forward_counts *ret
 void aw_forward_end(struct aw_forward *forward, struct aw_forward_counts *ret)
 {
     pthread_mutex_lock(&forward->lock);
+    if (!forward->stop)
+        forward->end_us = aw_clock_monotonic_us(NULL) + LAST_US;
     forward->stop = true;
+    if (forward->until_us > forward->end_us)
+        forward->until_us = forward->end_us; /* also of a try under way */
     pthread_cond_signal(&forward->wake);
     pthread_mutex_unlock(&forward->lock);
     if (forward->running)

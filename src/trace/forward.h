@@ -4,8 +4,10 @@
  *
  * Who sends spans to us never waits for that receiver: a message goes into a queue, and a thread
  * sends one after the other. 429, 502, 503, 504 and no answer at all: later once more (Retry-After,
- * else 1 s, doubling to 30 s). Any other status refuses the message. What finds no room in the
- * queue is dropped; all three are counted.
+ * else 1 s, doubling to 30 s), behind the others that wait. Any other status refuses the message.
+ * Dropped is what finds no room in the queue, what failed AW_FORWARD_TRIES times while others
+ * arrived, and what is tried for AW_FORWARD_OLD_US. All are counted. A try has 5 s, and a second
+ * more for every MiB.
  *
  * Call order: new; put from any thread; end, for the last counts; free.
  * Memory:     AW_FORWARD_BYTES of messages at most.
@@ -21,10 +23,13 @@
 #define AW_FORWARD_MESSAGES 4096u
 #define AW_FORWARD_URL_MAX  1024u
 #define AW_FORWARD_WHY_MAX  256u
+#define AW_FORWARD_TRIES    8u
+#define AW_FORWARD_OLD_US   INT64_C(3600000000)
 
 struct aw_forward_config {
     const char *url; /* as OTEL_EXPORTER_OTLP_ENDPOINT: without a path, /v1/traces is added */
     char token[AW_TOKEN_MAX]; /* "": none */
+    int64_t again_us;         /* before the second try; 0: 1 s */
 };
 
 struct aw_forward_counts {
@@ -39,7 +44,8 @@ AW_NODISCARD enum aw_err aw_forward_new(struct aw_forward **ret,
                                         const struct aw_forward_config *config,
                                         struct aw_diag *diag);
 void aw_forward_free(struct aw_forward *forward); /* NULL is a no-op */
-/* Tries what still waits for up to 2 s; from then on everything is dropped. What came of it all. */
+/* Tries what still waits for up to 2 s, and a try under way ends at most 1 s later; the rest is
+ * dropped. What came of it all. */
 void aw_forward_end(struct aw_forward *forward, struct aw_forward_counts *ret);
 /* Copies `bytes`: OTLP as protobuf, or as JSON. */
 void aw_forward_put(struct aw_forward *forward, const char *bytes, size_t size,

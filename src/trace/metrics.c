@@ -71,9 +71,11 @@ static uint32_t join_rows(struct aw_metrics *metrics, uint32_t from, struct aw_m
 }
 
 /* Pods of a service in one minute as one: what they use together, the fullest of them. */
-static void join_pods(struct aw_metrics *metrics)
+void aw_metrics_join(struct aw_metrics *metrics)
 {
     uint32_t kept = 0;
+    AW_ASSERT(!metrics->joined);
+    metrics->joined = true;
     if (!metrics->count)
         return;
     qsort(metrics->rows, metrics->count, sizeof *metrics->rows, compare_rows);
@@ -105,6 +107,7 @@ enum aw_err aw_metrics_read(struct aw_metrics *metrics, struct aw_names *names, 
     struct aw_csv_cell cells[AW_CSV_CELLS_MAX];
     uint32_t place[HEADS], count = aw_csv_next(&lines, cells), least = 0;
     const uint32_t before = metrics->count;
+    AW_ASSERT(!metrics->joined);
     for (uint32_t i = 0; i < HEADS; i++) {
         place[i] = aw_csv_find(cells, count, heads[i]);
         if (place[i] == UINT32_MAX && i != RATE)
@@ -142,7 +145,6 @@ enum aw_err aw_metrics_read(struct aw_metrics *metrics, struct aw_names *names, 
             .cpu_use = rate / 100,
         };
     }
-    join_pods(metrics);
     return AW_OK;
 }
 
@@ -255,6 +257,7 @@ uint32_t aw_metrics_evidence(const struct aw_metrics *metrics, struct aw_minutes
                              struct aw_evidence *ret, uint32_t max)
 {
     uint32_t found = 0;
+    AW_ASSERT(metrics->joined || !metrics->count);
     for (uint32_t from = 0, until; from < metrics->count && found < max; from = until) {
         until = from;
         while (until < metrics->count &&

@@ -2,7 +2,7 @@
  * metrics.h - what pods used, minute by minute, and what stands out of it: CSV as the data of Nezha
  * has it (TimeStamp, PodName, CpuUsage(m), CpuUsageRate(%)), gzipped or not.
  *
- * Call order: read; aw_metrics_evidence for any period; deinit.
+ * Call order: read every file; join; aw_metrics_evidence for any period; deinit.
  * Memory:     one block of rows.
  * Threads:    read by any number.
  */
@@ -24,8 +24,9 @@ struct aw_metric {
 };
 
 struct aw_metrics {
-    struct aw_metric *rows; /* by service, then time */
+    struct aw_metric *rows; /* once joined: of services, by service, then time */
     uint32_t count, room;
+    bool joined;
     const struct aw_alloc *alloc;
 };
 
@@ -35,6 +36,9 @@ AW_NODISCARD enum aw_err aw_metrics_read_file(struct aw_metrics *metrics, struct
 AW_NODISCARD enum aw_err aw_metrics_read(struct aw_metrics *metrics, struct aw_names *names,
                                          const char *name, const char *bytes, size_t size,
                                          struct aw_diag *diag);
+/* After the last file: files may overlap. Rows of a pod in one minute become their mean, pods of a
+ * service their sum. */
+void aw_metrics_join(struct aw_metrics *metrics);
 void aw_metrics_deinit(struct aw_metrics *metrics); /* zeroed is a no-op */
 
 /* A period that is no history: [from, until] in minutes. */

@@ -77,6 +77,7 @@ static void as_metrics(const uint8_t *data, size_t size)
         aw_metrics_read(&metrics, &names, "input", (const char *)data, size, &diag);
     if (err)
         check_refusal(&diag, err);
+    aw_metrics_join(&metrics);
     const uint32_t count =
         aw_metrics_evidence(&metrics, (struct aw_minutes){0, INT64_MAX}, NULL, 0, evidence, 16);
     AW_ASSERT(count <= 16);
