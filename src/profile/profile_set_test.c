@@ -273,6 +273,35 @@ static void a_wrong_path_is_told_the_nearest(void **state)
     assert_string_equal(found.field->name, "type");
 }
 
+/* Ten lines are enough for the simulated cluster. */
+static void a_target_without_an_application_gets_one_that_can_meet_its_slo(void **state)
+{
+    (void)state;
+    struct aw_profile_set set;
+    static struct heard heard;
+    struct aw_load load = {0};
+    spill("x.yaml", MPA NAMED("a") SLO BOUNDS "---\n" MPA NAMED("b") SLO BOUNDS);
+    aw_profile_set_init(&set, NULL);
+    heard_init(&heard);
+    assert_ok(aw_profile_set_read(&set, in("x.yaml"), &heard.report, NULL, NULL, NULL));
+    assert_int_equal(set.app_count, 0);
+    assert_ok(aw_profile_set_stand_in(&set, NULL));
+    assert_int_equal(set.app_count, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct aw_profile_app *app = aw_profile_set_app(&set, &set.profiles[i]);
+        assert_non_null(app);
+        assert_true(aw_app_unloaded_p99_us(&app->app, 1, 0) <
+                    set.profiles[i].pilot.slo.latency_us_p99);
+        assert_ok(aw_load_parse(app->load, app->load_seed, NULL, &load, NULL));
+        aw_load_deinit(&load);
+    }
+    assert_string_not_equal(set.apps[0].pool, set.apps[1].pool);
+    assert_ok(aw_profile_set_stand_in(&set, NULL)); /* what is there stays alone */
+    assert_int_equal(set.app_count, 2);
+    aw_profile_set_deinit(&set);
+    unlink(in("x.yaml"));
+}
+
 AW_TEST_GROUP("profile-set")
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +310,7 @@ AW_TEST_GROUP("profile-set")
         cmocka_unit_test(a_trace_is_sought_beside_the_file_that_names_it),
         cmocka_unit_test(a_file_that_is_not_there_is_a_finding_and_an_empty_folder_too),
         cmocka_unit_test(one_application_too_many_is_refused),
+        cmocka_unit_test(a_target_without_an_application_gets_one_that_can_meet_its_slo),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(every_field_has_a_path_a_help_and_a_type),
         cmocka_unit_test(a_wrong_path_is_told_the_nearest),

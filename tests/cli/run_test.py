@@ -348,6 +348,15 @@ def every_demo_of_the_readme_runs_and_writes_its_page():
             expect(page.exists() and page.stat().st_size > 10_000, f"{name}: {done.stdout[-200:]}")
 
 
+def ten_lines_are_enough():
+    """No application is described: a generated one stands in, and that is said."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = run("run", "-f", str(ROOT / "examples/ten-lines.yaml"), "-d", "30m", "--state",
+                   "none", cwd=folder)
+        expect(done.returncode == 0 and "shop/cart" in done.stdout, done.stderr)
+        expect("generated ones stand in" in done.stderr, done.stderr)
+
+
 def the_demo_is_the_file_beside_it_and_writes_its_page():
     demo = expect_ok("run", "--print-demo").stdout
     example = ROOT / "examples" / "demo.yaml"
