@@ -309,7 +309,8 @@ def bad_input_gets_one_line_and_the_right_code():
     with tempfile.TemporaryDirectory() as folder:
         path = files(folder)
         lone = Path(folder, "lone.yaml")
-        lone.write_text(AUTOSCALER.replace("NAME", "lone"), encoding="utf-8")
+        lone.write_text(AUTOSCALER.replace("NAME", "lone") + "---\n" + # a name that is misspelt
+                        APP.replace("NAME", "loan").replace("SEED", "1"), encoding="utf-8")
         typo = Path(folder, "typo.yaml")
         typo.write_text(AUTOSCALER.replace("NAME", "x").replace("maxReplicas", "maxReplica"),
                         encoding="utf-8")
