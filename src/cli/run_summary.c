@@ -17,6 +17,7 @@
 
 #define EVEN         0.005 /* of a ratio: nearer to 1 is as good as equal */
 #define CLIPS_TOLD   6u    /* rails named in words; all are in the JSON */
+#define OVER_TOLD    4u    /* workloads over their own budget */
 #define SENTENCE_MAX 512u
 
 /* Both worlds over one part of a run. */
@@ -140,11 +141,32 @@ static void say_changes(struct aw_text *text, const struct aw_daemon_config *ask
                     back, back == 1 ? "" : "s");
 }
 
+/* "Over its own budget: uploads (1.02 % of 1 %)." The mean of all may hide it. */
+static void say_over(struct aw_text *text, const struct aw__runend *end)
+{
+    uint32_t over = 0;
+    for (uint32_t i = 0; i < end->ask->count; i++) {
+        const double budget = end->ask->workload[i].pilot.slo_budget;
+        struct aw_job_view view;
+        aw_job_view(end->job, i, &view);
+        const double missed = missed_share(&view.total[AW_JOB_AWARE]);
+        if (end->ask->count < 2 || !(missed > budget) || over++ >= OVER_TOLD)
+            continue;
+        aw_text_add(text, "%s%s (%.2f %% of %g %%)", over == 1 ? "Over its own SLO budget: " : ", ",
+                    aw_run_name(view.name), 100 * missed, 100 * budget);
+    }
+    if (over > OVER_TOLD)
+        aw_text_add(text, " and %" PRIu32 " more", over - OVER_TOLD);
+    if (over)
+        aw_text_add(text, ".");
+}
+
 static void say_rails(struct aw_text *text, const struct aw_history_counts *all)
 {
     bool told[AW_CLIP_COUNT] = {false};
-    aw_text_add(text, "Guard rails limited %" PRIu64 " of %" PRIu64 " decisions", all->clipped,
-                all->decisions);
+    aw_text_add(text,
+                "Guard rails limited %" PRIu64 " of %" PRIu64 " decisions, some several times",
+                all->clipped, all->decisions);
     for (uint32_t n = 0; n < CLIPS_TOLD; n++) {
         uint32_t most = AW_CLIP_COUNT;
         for (uint32_t c = 0; c < AW_CLIP_COUNT; c++) {
@@ -378,12 +400,15 @@ static bool sentence(const struct aw__runend *end, uint32_t nth, char *buf, size
             say_part(&text, ask, &all[AFTER], "From then on,");
         return true;
     case 3:
-        say_changes(&text, ask, &all[WHOLE]);
+        say_over(&text, end);
         return true;
     case 4:
-        say_watchdog(&text, &counts);
+        say_changes(&text, ask, &all[WHOLE]);
         return true;
     case 5:
+        say_watchdog(&text, &counts);
+        return true;
+    case 6:
         say_rails(&text, &counts);
         return true;
     default:
