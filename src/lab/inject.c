@@ -169,7 +169,7 @@ static enum aw_err file_close(FILE *file, const char *path, enum aw_err err, str
 static enum aw_err clean(const struct aw_call *run, struct aw_diag *diag)
 {
     struct aw_local_cleaned cleaned = {0};
-    const enum aw_err err = aw_local_clean(NULL, &cleaned, diag);
+    const enum aw_err err = aw_local_clean("", &cleaned, diag); /* the usual folder */
     if (err)
         return err;
     if (run->json)

@@ -121,6 +121,7 @@ NOT_HERE = [
     (r"aware (?:env check .?grpc|env describe grpc|train .*grpc)",
      "needs a server of environments; rpc_test.py has one"),
     (r"aware serving proxy", "needs model servers; serving_test.py has stand-ins"),
+    (r"aware serving profile .*\.onnx", "needs a model in ONNX; serving_test.py writes one"),
 ]
 
 # --- smaller, never another -----------------------------------------------------------------------

@@ -169,7 +169,8 @@ if (tenants) {
   await page.waitForFunction(() => /from the store: [\d,]+ older steps|nothing older|^$/.test(
     document.querySelector('.tools [role=status]').textContent));
   check(true, 'a link opens the same range');
-  check((await page.locator('.stage-words').textContent()).length > 10, 'the stage is explained in words');
+  await page.waitForFunction(() => document.querySelector('.stage-words')?.textContent.length > 10);
+  check(true, 'the stage is explained in words');
   check(await page.locator('.tile:not([title])').count() === 0, 'no tile is unexplained');
   await page.evaluate(() => { location.hash = '#/workloads?find=web&sort=cost&down=1'; });
   await page.waitForFunction(() => document.querySelectorAll('.table .item:not([style*="none"])').length === 1);
