@@ -106,8 +106,8 @@ AW_NODISCARD enum aw_err aw_local_probe_disk(struct aw_local *local, struct aw_d
 bool aw_local_device(const char *path, char *buf, size_t size);
 #define AW_LOCAL_OUTSIDE UINT32_MAX /* in no replica's group, but where this process is */
 /* Starts a program inside the control group of a replica that runs, the nth of them: what it takes,
- * the replica does without. The caller's thread is its parent, and it dies with it; whoever ends it
- * waits for it with aw_local_leave. AW_ERR_NOTFOUND: there are not so many replicas. */
+ * the replica does without. The caller's thread is its parent, and it dies with that thread. It is
+ * ended, and waited for, by aw_local_leave. AW_ERR_NOTFOUND: there are not so many replicas. */
 AW_NODISCARD enum aw_err aw_local_join(struct aw_local *local, uint32_t workload, uint32_t nth,
                                        const char *const *command, int *ret_pid,
                                        struct aw_diag *diag);

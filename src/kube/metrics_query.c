@@ -28,7 +28,7 @@
 /* Of the time that passed, mean of the containers: a group that sleeps has no periods, so that a
  * share of those that it has would say that a pod which is asked once a second is always throttled.
  */
-#define PERIOD_S "0.1" /* kubelet's cpuCFSQuotaPeriod unless somebody changed it */
+#define PERIOD_S "0.1" /* kubelet's default cpuCFSQuotaPeriod */
 #define PERIODS(metric)        \
     "avg by (namespace, pod) (max by (namespace, pod, container) (" \
     "irate(" metric CONTAINERS "[$window])))"

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define VIEWS_BYTES_MAX ((size_t)256 << 20)
-#define NAMES_US        INT64_C(1000000) /* of completion, while somebody holds a key */
+#define NAMES_US        INT64_C(1000000) /* of completion, while a key is held */
 #define START_HINT      "start one with 'aware run --daemon -f FILE'"
 
 /* --- where it is ------------------------------------------------------------------------------ */

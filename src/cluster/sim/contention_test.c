@@ -64,7 +64,7 @@ static void all_is_shared_and_in_proportion_to_weights(void **state)
             wanted += s[i].busy * s[i].want;
         }
         const double part = aw__share(s, count, cores);
-        /* whoever gets less than it wants gets exactly `part` of its weight: total() says so */
+        /* a pod that gets less than it wants gets exactly `part` of its weight: total() says so */
         assert_close(total(s, count, part), fmin(wanted, cores), 1e-9 * cores);
         full += wanted > cores;
         spare += wanted < cores;
